@@ -1,0 +1,3 @@
+"""Barnabas: a partitioned, durable commit log that speaks Kafka's wire protocol."""
+
+__version__ = "0.1.0"

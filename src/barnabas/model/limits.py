@@ -1,0 +1,67 @@
+"""Every limit that bounds what a stranger can cost, together with its reason. Units come last."""
+
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+"""Kafka's `socket.request.max.bytes`. Checked before a byte of the frame is buffered."""
+
+FRAME_BYTES_MIN = 8
+"""api key, api version, correlation id: nothing shorter can be a request."""
+
+RECEIVE_BUFFER_BYTES = 16 * 1024
+"""What an idle connection holds. Grows only with bytes that have really arrived."""
+
+RECEIVE_GROWTH_BYTES_MAX = 4 * 1024 * 1024
+"""The most a receive buffer grows ahead of the bytes received, however large the frame claims to be."""
+
+FRAME_WAIT_S_MAX = 30.0
+"""A frame that has begun must be complete by then unless it keeps above `FRAME_RATE_BYTES_MIN`."""
+
+FRAME_RATE_BYTES_MIN = 1024
+"""Bytes a second a slow but honest sender must keep up after `FRAME_WAIT_S_MAX`."""
+
+CONNECTION_IDLE_S_MAX = 600.0
+"""Kafka's `connections.max.idle.ms`."""
+
+CONNECTIONS_MAX = 10_000
+"""Descriptors are finite; past this a new connection is closed at once."""
+
+CONNECTIONS_PER_ADDRESS_MAX = 2_000
+"""One host can not take every place. (Loopback is exempt: tests and proxies live there.)"""
+
+REQUESTS_IN_FLIGHT_MAX = 128
+"""Requests of one connection being worked on; then its socket is not read until one is answered."""
+
+OUTBOX_BYTES_MAX = 8 * 1024 * 1024
+"""Answers a peer has not read yet; then its requests are not read until it catches up."""
+
+OUTBOX_WAIT_S_MAX = 30.0
+"""A peer that reads nothing for so long, with its outbox full, is gone."""
+
+TOPIC_NAME_CHARS_MAX = 249
+"""A file name holds 255 characters; `-` and the partition number need the rest."""
+
+PARTITIONS_PER_TOPIC_MAX = 10_000
+"""Each is a folder and some descriptors; a typo in a count must not fill the disk with folders."""
+
+PARTITIONS_PER_BROKER_MAX = 100_000
+"""As above, for many topics."""
+
+TAGGED_FIELDS_MAX = 32
+"""Unknown tagged fields of one section; real clients send none or a few (CVE-2026-111115)."""
+
+DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
+"""What one record batch may expand to, whatever its header says: a bomb is refused, not inflated."""
+
+FETCH_SESSIONS_MAX = 1_000
+"""Kafka's `max.incremental.fetch.session.cache.slots`."""
+
+FETCH_SESSION_PARTITIONS_MAX = 100_000
+"""Partitions remembered for fetch sessions altogether, so that sessions can not hoard memory."""
+
+FETCH_BYTES_MAX = 55 * 1024 * 1024
+"""Kafka's `fetch.max.bytes`: the most one Fetch answer carries (plus one batch if larger)."""
+
+PRODUCERS_PER_PARTITION_MAX = 100_000
+"""Producer ids remembered for one partition; the oldest is forgotten first."""
+
+PRODUCER_BATCHES_REMEMBERED = 5
+"""The protocol's window: an idempotent client keeps at most five batches in flight."""
