@@ -1,0 +1,38 @@
+"""The names of a partition's files: Kafka's own, so that Kafka's tools read them."""
+
+from typing import Final
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TRANSACTION_INDEX: Final = ".txnindex"
+SNAPSHOT: Final = ".snapshot"
+DELETED: Final = ".deleted"
+SEGMENT_SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+EPOCHS: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+LOCK: Final = ".lock"
+
+DELETE_DIRECTORY: Final = "-delete"
+STRAY_DIRECTORY: Final = "-stray"
+
+_DIGITS: Final = 20
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """`00000000000000000042.log`."""
+    return f"{offset:0{_DIGITS}d}{suffix}"
+
+
+def offset_of(name: str, suffix: str) -> int | None:
+    """The offset a file is named after, or None when the name is not of that kind."""
+    stem = name.removesuffix(suffix)
+    if stem == name or len(stem) != _DIGITS or not (stem.isascii() and stem.isdigit()):
+        return None
+    return int(stem)

@@ -1,0 +1,72 @@
+"""Producer snapshot files: Kafka's format (version 1), one row a remembered batch.
+
+Kafka writes one row a producer and, reading, lets a later row of the same producer win. So all
+five remembered batches are written, oldest first: Kafka reads the newest, we read them all, and
+a retry of an older batch is recognised across a restart too.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from crc32c import crc32c
+
+from barnabas.log.producers import Producer, StoredBatch
+from barnabas.model.errors import DecodeError
+
+_VERSION: Final = 1
+_HEAD: Final = struct.Struct(">hIi")
+_ROW: Final = struct.Struct(">qhiqiqiq")
+_CRC_FROM: Final = 6
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+
+
+def encode_snapshot(producers: Iterable[tuple[int, Producer]]) -> bytes:
+    """The file's content."""
+    rows = bytearray()
+    count = 0
+    for producer_id, producer in producers:
+        batches: Iterable[StoredBatch] = producer.batches or (StoredBatch(-1, -1, -1, -1, -1),)
+        for batch in batches:
+            rows += _ROW.pack(
+                producer_id,
+                producer.epoch,
+                batch.last_sequence,
+                batch.last_offset,
+                batch.last_offset - batch.first_offset,
+                batch.timestamp,
+                producer.coordinator_epoch,
+                producer.transaction_start,
+            )
+            count += 1
+    body = struct.pack(">i", count) + bytes(rows)
+    return struct.pack(">hI", _VERSION, crc32c(body)) + body
+
+
+def decode_snapshot(data: bytes, now_ms: int) -> dict[int, Producer]:
+    """The producers a file holds. Raises DecodeError when the file is damaged."""
+    if len(data) < _HEAD.size:
+        raise DecodeError("a producer snapshot of too few bytes")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        raise DecodeError(f"a producer snapshot of version {version}")
+    if crc32c(data[_CRC_FROM:]) != crc:
+        raise DecodeError("a producer snapshot whose checksum does not match")
+    if count < 0 or len(data) != _HEAD.size + count * _ROW.size:
+        raise DecodeError("a producer snapshot whose row count does not match its size")
+    producers: dict[int, Producer] = {}
+    for row in _ROW.iter_unpack(data[_HEAD.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, start = row
+        producer = producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            producer = producers[producer_id] = Producer(epoch)
+        producer.seen_ms = timestamp if timestamp >= 0 else now_ms
+        producer.coordinator_epoch = coordinator
+        producer.transaction_start = start
+        if last_offset >= 0:
+            first_sequence = (last_sequence - delta) & _SEQUENCE_MASK
+            batch = StoredBatch(
+                first_sequence, last_sequence, last_offset - delta, last_offset, timestamp
+            )
+            producer.batches.append(batch)
+    return producers
