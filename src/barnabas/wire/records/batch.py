@@ -55,7 +55,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count(), which nobody needs here
 
     @property
     def size(self) -> int:
@@ -117,6 +117,16 @@ def stamp_append_time(
     struct.pack_into(">h", buffer, position + 21, header.attributes | LOG_APPEND_TIME)
     struct.pack_into(">q", buffer, position + 35, now_ms)
     struct.pack_into(">I", buffer, position + _CRC_AT, crc_of(buffer, position, header.size))
+
+
+def assemble(header: BatchHeader, records: Buffer) -> bytes:
+    """The whole batch of this header and these (compressed) records; length and CRC are new."""
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
+    batch = bytearray(HEADER_BYTES)
+    _HEADER.pack_into(batch, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    batch += records
+    struct.pack_into(">I", batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+    return bytes(batch)
 
 
 def problem_of(buffer: Buffer, position: int, header: BatchHeader) -> str | None:
