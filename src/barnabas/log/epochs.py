@@ -80,8 +80,9 @@ class LeaderEpochs:
     def truncate_start(self, start_offset: int) -> None:
         """Forget epochs that ended before `start_offset`; the one it falls in begins there."""
         covered = [entry for entry in self._entries if entry[1] <= start_offset]
-        if not covered or covered[-1] == (covered[-1][0], start_offset) and len(covered) == 1:
+        if not covered:
             return
-        later = self._entries[len(covered) :]
-        self._entries = [(covered[-1][0], start_offset), *later]
-        self.changed = True
+        kept = [(covered[-1][0], start_offset), *self._entries[len(covered) :]]
+        if kept != self._entries:
+            self._entries = kept
+            self.changed = True

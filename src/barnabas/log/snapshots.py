@@ -5,14 +5,22 @@ five remembered batches are written, oldest first: Kafka reads the newest, we re
 a retry of an older batch is recognised across a restart too.
 """
 
+import logging
 import struct
 from collections.abc import Iterable
 from typing import Final
 
 from crc32c import crc32c
 
-from barnabas.log.producers import Producer, StoredBatch
+from barnabas.log import names
+from barnabas.log.producers import Producer, ProducerStates, StoredBatch
+from barnabas.log.reading import batches
+from barnabas.log.segment import Segment
 from barnabas.model.errors import DecodeError
+from barnabas.ports.files import Files
+from barnabas.wire.records.batch import NO_PRODUCER
+
+logger = logging.getLogger(__name__)
 
 _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hIi")
@@ -70,3 +78,40 @@ def decode_snapshot(data: bytes, now_ms: int) -> dict[int, Producer]:
             )
             producer.batches.append(batch)
     return producers
+
+
+def snapshots_in(files: Files, directory: str) -> list[tuple[int, str]]:
+    """Offset and path of every snapshot of a log, newest first."""
+    found = ((names.offset_of(name, names.SNAPSHOT), name) for name in files.list(directory))
+    offsets = [(offset, f"{directory}/{name}") for offset, name in found if offset is not None]
+    return sorted(offsets, reverse=True)
+
+
+def restored_producers(
+    files: Files, directory: str, spans: list[tuple[Segment, int]], up_to: int, now_ms: int
+) -> ProducerStates:
+    """Load the newest sound snapshot at or below `up_to`, then replay headers up to there.
+
+    Snapshots that are damaged, or newer than the log, are removed.
+    """
+    states = ProducerStates()
+    replay_from = spans[0][0].base_offset
+    for offset, path in snapshots_in(files, directory):
+        if offset > up_to:
+            files.remove(path)
+            continue
+        try:
+            states.restore(decode_snapshot(files.read(path), now_ms).items())
+        except DecodeError as error:
+            logger.warning("%s is left out: it is %s", path, error)
+            files.remove(path)
+            continue
+        replay_from = offset
+        break
+    for segment, end in spans:
+        if end <= replay_from or segment.base_offset >= up_to:
+            continue
+        for _, header in batches(segment, 0, segment.size):
+            if replay_from <= header.base_offset < up_to and header.producer_id != NO_PRODUCER:
+                states.record(header, header.base_offset, header.max_timestamp)
+    return states

@@ -1,0 +1,439 @@
+"""One partition's log: an append-only run of segments, and what is known about it.
+
+All methods are synchronous and belong to the loop. What may wait for a disk is handed out as a
+plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files only.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from barnabas.config.topic_config import TopicConfig
+from barnabas.log import names
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.producers import ProducerStates, StoredBatch
+from barnabas.log.reading import ReadPlan, ReadResult, batches
+from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas.log.snapshots import encode_snapshot, restored_producers, snapshots_in
+from barnabas.log.timestamps import TimestampSearch
+from barnabas.log.validation import check_batch
+from barnabas.model.check import require
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.topics import TopicPartition
+from barnabas.ports.files import Buffer, Files
+from barnabas.wire.records.batch import (
+    NO_PRODUCER,
+    BatchHeader,
+    parse_header,
+    stamp,
+    stamp_append_time,
+)
+
+_HINTS_MAX: Final = 64
+"""Readers whose next position is remembered; a reader that is forgotten pays one index look-up."""
+
+
+class Appended(NamedTuple):
+    """Where a batch went. `repeated`: it had been there already, and nothing was written."""
+
+    first_offset: int
+    last_offset: int
+    append_time_ms: int
+    repeated: bool
+
+
+@dataclass(slots=True)
+class SyncJob:
+    """Everything below `target` becomes durable when `run` returns."""
+
+    target: int
+    run: Callable[[], None]
+
+
+class PartitionLog:
+    """The log of one partition."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        partition: TopicPartition,
+        config: TopicConfig,
+        segments: list[Segment],
+    ) -> None:
+        require(bool(segments), "a log has at least one segment")
+        self._files = files
+        self.directory = directory
+        self.partition = partition
+        self.config = config
+        self.segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._hints: dict[int, tuple[Segment, int]] = {}
+        self.start_offset = segments[0].base_offset
+        self.end_offset = self._active.base_offset
+        self.recovery_point = self.end_offset
+        """Everything below it is known to be on disk."""
+        self.producers = ProducerStates()
+        self.epochs = LeaderEpochs()
+        self.failure: str | None = None
+        """Why the log takes no more writes, once a disk has failed under it."""
+        self._directory_synced = False
+        self._tail_since_ms: int | None = None
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def check(self, records: memoryview, now_ms: int) -> BatchHeader:
+        """The header of a client's batch, or the error the client must get."""
+        return check_batch(records, self.config, now_ms)
+
+    def append(
+        self, records: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        """Store one checked batch at the end. `records` is stamped in place."""
+        self.require_healthy()
+        append_time = -1
+        if header.producer_id != NO_PRODUCER:
+            repeat = self.producers.check(header)
+            if repeat is not None:
+                return self._repeated(repeat)
+        if self.config.message_timestamp_type == "LogAppendTime":
+            append_time = now_ms
+            stamp_append_time(records, 0, header, now_ms)
+            header = parse_header(records)
+        if self._should_roll(header, now_ms):
+            self.roll(now_ms)
+        first = self.end_offset
+        stamp(records, 0, first, leader_epoch)
+        self._write(records, header, first, leader_epoch, now_ms)
+        return Appended(first, first + header.last_offset_delta, append_time, False)
+
+    def _repeated(self, batch: StoredBatch) -> Appended:
+        late = self.config.message_timestamp_type == "LogAppendTime"
+        append_time = batch.timestamp if late else -1
+        return Appended(batch.first_offset, batch.last_offset, append_time, True)
+
+    def _write(
+        self, data: Buffer, header: BatchHeader, first: int, epoch: int, now_ms: int
+    ) -> None:
+        segment = self._active
+        try:
+            segment.append(data, header, first, self.config.index_interval_bytes)
+        except OSError as error:
+            self._undo_partial_write(segment, error)
+        self.end_offset = first + header.last_offset_delta + 1
+        if self._tail_since_ms is None:
+            self._tail_since_ms = now_ms
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, first)
+        if header.producer_id != NO_PRODUCER:
+            self.producers.record(header, first, now_ms)
+
+    def _undo_partial_write(self, segment: Segment, error: OSError) -> None:
+        """A full disk refuses one batch and harms nothing else; whatever was written is cut off."""
+        try:
+            segment.file.truncate(segment.size)
+        except OSError as second:
+            self.fail(f"{error}; and cutting the partial write failed: {second}")
+        raise KafkaError(
+            ErrorCode.kafka_storage_error, f"Writing to {self.partition.directory} failed: {error}"
+        ) from error
+
+    def require_healthy(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR when the disk has failed under this log."""
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.kafka_storage_error, self.failure)
+
+    def fail(self, reason: str) -> None:
+        """Take no more writes until the log was recovered by a restart."""
+        self.failure = f"{self.partition.directory} is offline until a restart: {reason}"
+
+    def _should_roll(self, header: BatchHeader, now_ms: int) -> bool:
+        segment, config = self._active, self.config
+        if segment.size == 0:
+            return False
+        if segment.size + header.size > config.segment_bytes:
+            return True
+        if segment.first_timestamp >= 0 and header.max_timestamp >= 0:
+            waited = header.max_timestamp - segment.first_timestamp
+        else:
+            waited = now_ms - segment.created_ms
+        return (
+            waited > config.segment_ms
+            or self.end_offset + header.last_offset_delta - segment.base_offset
+            > RELATIVE_OFFSET_MAX
+            or segment.indexes_full(config.segment_index_bytes)
+        )
+
+    def roll(self, now_ms: int) -> None:
+        """Close the newest segment and begin another at the end offset."""
+        if self._active.size == 0:
+            return
+        try:
+            self._active.write_indexes()
+            self.write_snapshot()
+            fresh = Segment.create(self._files, self.directory, self.end_offset, now_ms)
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error,
+                f"A new segment of {self.partition.directory} could not be made: {error}",
+            ) from error
+        self.segments.append(fresh)
+        self._bases.append(fresh.base_offset)
+        self._active = fresh
+
+    def write_snapshot(self, *, sync: bool = False) -> None:
+        """Save what is known of producers as of the end offset."""
+        path = f"{self.directory}/{names.file_name(self.end_offset, names.SNAPSHOT)}"
+        file = self._files.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(encode_snapshot(self.producers), 0)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def plan_read(
+        self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool
+    ) -> ReadPlan | None:
+        """How to read from `offset` on, below `up_to`; None when nothing is there yet."""
+        if not self.start_offset <= offset <= self.end_offset:
+            raise KafkaError(
+                ErrorCode.offset_out_of_range,
+                f"Offset {offset} is not between {self.start_offset} and {self.end_offset}.",
+            )
+        if offset >= up_to:
+            return None
+        hint = self._hints.get(offset)
+        if hint is not None:
+            segment, start = hint
+        else:
+            segment = self._segment_of(offset)
+            start = segment.offset_index.floor(offset - segment.base_offset)
+        return ReadPlan(segment, start, segment.size, offset, up_to, max_bytes, at_least_one)
+
+    def _segment_of(self, offset: int) -> Segment:
+        slot = max(bisect_right(self._bases, offset) - 1, 0)
+        return self.segments[slot]
+
+    def remember(self, plan: ReadPlan, result: ReadResult) -> None:
+        """A reader in sequence will ask for what follows: remember where that lies."""
+        segment, position = plan.segment, result.next_position
+        if position >= segment.size and segment is not self._active:
+            return
+        if len(self._hints) >= _HINTS_MAX:
+            self._hints.pop(next(iter(self._hints)))
+        self._hints[result.next_offset] = (segment, position)
+
+    def next_readable(self, offset: int) -> int | None:
+        """The base of the segment after the one that `offset` falls in (compaction leaves gaps)."""
+        slot = bisect_right(self._bases, offset)
+        return self._bases[slot] if slot < len(self._bases) else None
+
+    def timestamp_search(self, up_to: int) -> TimestampSearch:
+        """A search for offsets by time, among records below `up_to`."""
+        return TimestampSearch(tuple(self.segments), self.start_offset, up_to)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    # --- durability ----------------------------------------------------------------------------
+
+    @property
+    def unsynced_since_ms(self) -> int | None:
+        """When the oldest unsynced batch was appended."""
+        return self._tail_since_ms if self.recovery_point < self.end_offset else None
+
+    def sync_job(self) -> SyncJob | None:
+        """What must be synced for everything written so far; None when all of it is."""
+        if self.recovery_point >= self.end_offset:
+            return None
+        dirty = [s for s in self.segments if self._ends(s) > self.recovery_point]
+        handles = [segment.file for segment in dirty]
+        side_files = self._side_files(dirty)
+        fresh = [segment for segment in dirty if not segment.name_synced]
+        new_directory = not self._directory_synced
+        epochs = self.epochs.to_bytes() if self.epochs.changed else None
+        self.epochs.changed = False
+        self._tail_since_ms = None
+        files, directory = self._files, self.directory
+
+        def run() -> None:
+            if epochs is not None:
+                files.replace(f"{directory}/{names.EPOCHS}", epochs)
+            for handle in handles:
+                handle.sync()
+            for path in side_files:
+                _sync_if_there(files, path)
+            if fresh:
+                files.sync_dir(directory)
+                for segment in fresh:
+                    segment.name_synced = True
+            if new_directory:
+                files.sync_dir(directory.rpartition("/")[0])
+
+        return SyncJob(self.end_offset, run)
+
+    def _side_files(self, dirty: list[Segment]) -> list[str]:
+        """What recovery believes below the recovery point must be as durable as the data."""
+        rolled = [segment for segment in dirty if segment is not self._active]
+        paths = [
+            s.path(suffix) for s in rolled for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
+        ]
+        paths += [segment.path(names.SNAPSHOT) for segment in dirty]
+        if not self._directory_synced:
+            paths.append(f"{self.directory}/{names.PARTITION_METADATA}")
+        return paths
+
+    def synced(self, job: SyncJob) -> None:
+        """A job has finished: what it covered survives power loss."""
+        self._directory_synced = True
+        self.recovery_point = max(self.recovery_point, min(job.target, self.end_offset))
+
+    def _ends(self, segment: Segment) -> int:
+        after = self.next_readable(segment.base_offset)
+        return self.end_offset if after is None else after
+
+    # --- shortening ----------------------------------------------------------------------------
+
+    def advance_start(self, offset: int) -> None:
+        """Records below `offset` are no more to be seen; whole segments go later."""
+        require(offset <= self.end_offset, "the start of a log lies within it")
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.epochs.truncate_start(offset)
+
+    def expired(self, now_ms: int, up_to: int) -> list[Segment]:
+        """The oldest segments that retention by time, by size or by log start lets go.
+
+        Never one that holds a record at or after `up_to` (the high watermark), never the newest.
+        """
+        config = self.config
+        deletes = "delete" in config.cleanup_policy
+        excess = self.size - config.retention_bytes if config.retention_bytes >= 0 else -1
+        gone: list[Segment] = []
+        for segment in self.segments[:-1]:
+            end = self._ends(segment)
+            too_old = deletes and 0 <= config.retention_ms < now_ms - segment.max_timestamp
+            too_much = deletes and config.retention_bytes >= 0 and excess - segment.size >= 0
+            if end > up_to or not (too_old or too_much or end <= self.start_offset):
+                break
+            excess -= segment.size
+            gone.append(segment)
+        return gone
+
+    def roll_if_expired(self, now_ms: int) -> None:
+        """When even the newest segment is past retention, begin another so that it can go."""
+        config, active = self.config, self._active
+        if "delete" not in config.cleanup_policy or config.retention_ms < 0 or active.size == 0:
+            return
+        newest = active.max_timestamp if active.max_timestamp >= 0 else active.created_ms
+        if now_ms - newest > config.retention_ms:
+            self.roll(now_ms)
+
+    def drop(self, segments: list[Segment]) -> list[str]:
+        """Forget the oldest `segments`; returns the renamed files, to be removed after a delay."""
+        count = len(segments)
+        require(segments == self.segments[:count], "only the oldest segments go")
+        require(count < len(self.segments), "a log keeps one segment")
+        renamed = [path for segment in segments for path in segment.mark_deleted()]
+        self.segments = self.segments[count:]
+        self._bases = self._bases[count:]
+        self._hints.clear()
+        self.advance_start(max(self.start_offset, self.segments[0].base_offset))
+        self._drop_snapshots(lambda offset: offset < self.segments[0].base_offset)
+        return renamed
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove every batch that holds a record at or after `offset`, and what depends on it."""
+        if offset >= self.end_offset:
+            return
+        slot = max(bisect_right(self._bases, offset) - 1, 0)
+        for segment in self.segments[slot + 1 :]:
+            segment.close()
+            for path in segment.mark_deleted():
+                self.remove_file(path)
+        self.keep_segments(slot + 1)
+        segment = self.segments[slot]
+        position = next(
+            (
+                at
+                for at, header in batches(segment, 0, segment.size)
+                if header.last_offset >= offset
+            ),
+            segment.size,
+        )
+        segment.truncate(position)
+        self._rescan(segment, now_ms)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self.epochs.truncate_end(self.end_offset)
+
+    def _rescan(self, segment: Segment, now_ms: int) -> None:
+        """Renew what is known of the newest segment and its producers from its batches."""
+        segment.reset_indexes()
+        self.end_offset = segment.base_offset
+        for position, header in batches(segment, 0, segment.size):
+            segment.note(header, header.last_offset, position, self.config.index_interval_bytes)
+            self.end_offset = header.last_offset + 1
+        self.restore_producers(self.end_offset, now_ms)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Throw everything away and begin anew at `offset`."""
+        for segment in self.segments:
+            segment.close()
+            for path in segment.mark_deleted():
+                self.remove_file(path)
+        self._drop_snapshots(lambda _: True)
+        self.segments = [Segment.create(self._files, self.directory, offset, now_ms)]
+        self.keep_segments(1)
+        self.start_offset = self.end_offset = self.recovery_point = offset
+        self.producers = ProducerStates()
+        self.epochs.truncate_end(offset)
+
+    def keep_segments(self, count: int) -> None:
+        """Forget all but the oldest `count` segments (their files are the caller's business)."""
+        del self.segments[count:]
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._active = self.segments[-1]
+        self._hints.clear()
+
+    def restore_producers(self, up_to: int, now_ms: int) -> None:
+        """Renew what is known of producers, as of offset `up_to`, from snapshots and batches."""
+        spans = [(segment, self._ends(segment)) for segment in self.segments]
+        self.producers = restored_producers(self._files, self.directory, spans, up_to, now_ms)
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file of this log."""
+        self._files.remove(path)
+
+    def _drop_snapshots(self, unwanted: Callable[[int], bool]) -> None:
+        for offset, path in snapshots_in(self._files, self.directory):
+            if unwanted(offset):
+                self._files.remove(path)
+
+    # --- ending --------------------------------------------------------------------------------
+
+    def close(self, *, clean: bool) -> None:
+        """Release the files. `clean`: first save what makes the next start fast."""
+        if clean and self.failure is None:
+            self._active.write_indexes(sync=True)
+            self.write_snapshot(sync=True)
+            self._files.replace(f"{self.directory}/{names.EPOCHS}", self.epochs.to_bytes())
+        for segment in self.segments:
+            segment.close()
+
+
+def _sync_if_there(files: Files, path: str) -> None:
+    if files.exists(path):
+        file = files.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()

@@ -1,0 +1,171 @@
+"""Reading batches back: find the batch that holds an offset, read on from it, check every CRC.
+
+A plan is made on the loop from memory alone; carrying it out touches only the file, so it may
+run on the loop when the bytes are cached, or off it when they are not.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.log.segment import Segment
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
+
+_PROBE_BYTES: Final = 8 * 1024
+"""Read at once while looking for a batch: two index intervals."""
+
+_WALK: Final = struct.Struct(">qi4xbIhi")
+"""base_offset, length, magic, crc, attributes, last_offset_delta."""
+
+Pread = Callable[[int, int], bytes | None]
+
+
+class NotCachedError(Exception):
+    """The bytes are not in the page cache; read them off the loop."""
+
+
+class ReadResult(NamedTuple):
+    """Whole, checked batches, and where the next read goes on."""
+
+    data: memoryview
+    next_offset: int
+    next_position: int
+
+
+class ReadPlan(NamedTuple):
+    """What to read. `start` is at or before the batch that holds `offset`."""
+
+    segment: Segment
+    start: int
+    end: int
+    offset: int
+    up_to: int
+    max_bytes: int
+    at_least_one: bool
+
+    def read_cached(self) -> ReadResult | None:
+        """Carry it out if no disk is needed, else None."""
+        try:
+            return self._read(self.segment.file.pread_cached)
+        except NotCachedError:
+            return None
+
+    def read(self) -> ReadResult:
+        """Carry it out, however long the disk takes."""
+        return self._read(self.segment.file.pread)
+
+    def _read(self, pread: Pread) -> ReadResult:
+        """An index is only a cache: when it leads astray, look through the segment instead."""
+        if self.start == 0:
+            return self._read_from(pread, 0)
+        try:
+            if self._is_plausible(pread):
+                return self._read_from(pread, self.start)
+        except KafkaError as error:
+            if error.code is not ErrorCode.corrupt_message:
+                raise
+        return self._read_from(pread, 0)
+
+    def _is_plausible(self, pread: Pread) -> bool:
+        """Whether `start` can be where a batch at or before `offset` begins."""
+        if self.start == self.end:
+            return True
+        head = _must(pread(HEADER_BYTES, self.start))
+        return len(head) == HEADER_BYTES and parse_header(head).base_offset <= self.offset
+
+    def _read_from(self, pread: Pread, start: int) -> ReadResult:
+        position = find_batch(pread, start, self.end, self.offset)
+        if position is None:
+            return ReadResult(memoryview(b""), self.offset, self.end)
+        data = _must(pread(min(self.max_bytes, self.end - position), position))
+        if self.at_least_one:
+            data = self._with_first_batch(pread, data, position)
+        view = memoryview(data)
+        size, next_offset = checked_prefix(view, self.up_to, self.offset)
+        return ReadResult(view[:size], next_offset, position + size)
+
+    def _with_first_batch(self, pread: Pread, data: bytes, position: int) -> bytes:
+        """Make sure the first batch is whole, however small the limit: a reader must get on."""
+        left = self.end - position
+        if len(data) < HEADER_BYTES:
+            data = _must(pread(min(HEADER_BYTES, left), position))
+        size = parse_header(data).size if len(data) >= HEADER_BYTES else left + 1
+        if size > left:
+            _damaged(0, self.offset)
+        return data if len(data) >= size else _must(pread(size, position))
+
+
+def _must(data: bytes | None) -> bytes:
+    if data is None:
+        raise NotCachedError
+    return data
+
+
+def find_batch(pread: Pread, position: int, end: int, offset: int) -> int | None:
+    """Position of the first batch whose last offset is at or after `offset`."""
+    while end - position >= HEADER_BYTES:
+        chunk = _must(pread(min(_PROBE_BYTES, end - position), position))
+        at = 0
+        while len(chunk) - at >= HEADER_BYTES:
+            base, length, _, _, _, delta = _WALK.unpack_from(chunk, at)
+            if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+                return position + at
+            if base + delta >= offset:
+                return position + at
+            at += length + LOG_OVERHEAD_BYTES
+        if at == 0:
+            return None
+        position += at
+    return None
+
+
+def checked_prefix(view: memoryview, up_to: int, offset: int) -> tuple[int, int]:
+    """Size of the sound, whole batches below `up_to`, and the offset that follows them.
+
+    Damage behind sound batches ends the prefix, so that what is sound is served; damage at the
+    front raises: it is never served.
+    """
+    at, end, next_offset = 0, len(view), offset
+    while end - at >= HEADER_BYTES:
+        base, length, magic, crc, _, delta = _WALK.unpack_from(view, at)
+        size = length + LOG_OVERHEAD_BYTES
+        if base >= up_to:
+            break
+        if magic != 2 or size < HEADER_BYTES:
+            return _damaged(at, next_offset)
+        if at + size > end:
+            break
+        if crc32c(view[at + 21 : at + size]) != crc:
+            return _damaged(at, next_offset)
+        at += size
+        next_offset = base + delta + 1
+    return at, next_offset
+
+
+def _damaged(at: int, offset: int) -> tuple[int, int]:
+    if at == 0:
+        raise KafkaError(
+            ErrorCode.corrupt_message,
+            f"The stored batch at offset {offset} is damaged; `barnabas log verify` tells more.",
+        )
+    return at, offset
+
+
+def batches(segment: Segment, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch in a stretch of a segment, unchecked."""
+    position = start
+    while end - position >= HEADER_BYTES:
+        chunk = segment.file.pread(min(_PROBE_BYTES, end - position), position)
+        at = 0
+        while len(chunk) - at >= HEADER_BYTES:
+            header = parse_header(chunk, at)
+            if header.size < HEADER_BYTES or position + at + header.size > end:
+                return
+            yield position + at, header
+            at += header.size
+        if at == 0:
+            return
+        position += at

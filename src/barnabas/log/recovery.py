@@ -1,0 +1,253 @@
+"""Opening a log that was left behind: by a clean stop, a kill, or a power cut.
+
+After a clean stop everything is believed. Otherwise every batch at or above the recovery point is
+checked, the first that is not whole and sound ends the log (it was never synced, so no promise
+covers it), and indexes and producer state are built anew. Damage below the recovery point is no
+torn tail: nothing is cut there, and structural damage keeps that one log offline.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from barnabas.config.topic_config import TopicConfig
+from barnabas.log import names
+from barnabas.log.checkpoints import CheckpointError
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.log import PartitionLog
+from barnabas.log.reading import batches
+from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas.model.topics import TopicPartition
+from barnabas.ports.files import Files
+from barnabas.wire.records.batch import (
+    HEADER_BYTES,
+    NO_PRODUCER,
+    BatchHeader,
+    parse_header,
+    problem_of,
+)
+
+logger = logging.getLogger(__name__)
+
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+
+class DamagedLogError(Exception):
+    """Bytes that had been synced are damaged in a way that can not be stepped over."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Which log, where, and what the checkpoints say about it."""
+
+    files: Files
+    directory: str
+    partition: TopicPartition
+    config: TopicConfig
+    recovery_point: int = 0
+    start_offset: int = 0
+    clean: bool = False
+
+
+class Checked(NamedTuple):
+    """One step of a scan: a batch, and what is wrong with it if anything."""
+
+    position: int
+    header: BatchHeader | None
+    problem: str | None
+
+
+def scan(segment: Segment) -> Iterator[Checked]:
+    """Every batch of a segment with its verdict; ends after one that can not be stepped over."""
+    position = 0
+    while position < segment.size:
+        chunk = segment.file.pread(min(_CHUNK_BYTES, segment.size - position), position)
+        at = 0
+        while at < len(chunk):
+            left = segment.size - position - at
+            if left < HEADER_BYTES:
+                yield Checked(position + at, None, "cut short")
+                return
+            if len(chunk) - at < HEADER_BYTES:
+                break
+            header = parse_header(chunk, at)
+            if header.size < HEADER_BYTES or header.size > left:
+                yield Checked(position + at, None, f"a batch length of {header.length}")
+                return
+            if header.size > len(chunk) - at:
+                if at > 0:
+                    break
+                chunk = segment.file.pread(header.size, position)
+            yield Checked(position + at, header, problem_of(chunk, at, header))
+            at += header.size
+        position += at
+
+
+def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
+    """Open the log that lies at `place`, mending what an unclean stop left."""
+    segments = _find_segments(place, now_ms)
+    log = PartitionLog(place.files, place.directory, place.partition, place.config, segments)
+    log.epochs = _load_epochs(place)
+    if place.clean and all(segment.has_index_files() for segment in segments):
+        _trust(log, now_ms)
+    else:
+        _recover(log, place, now_ms)
+    log.epochs.truncate_end(log.end_offset)
+    _apply_start_offset(log, place, now_ms)
+    return log
+
+
+def _find_segments(place: LogPlace, now_ms: int) -> list[Segment]:
+    """The segments on disk, oldest first; leftovers of deletions are swept away."""
+    files, directory = place.files, place.directory
+    bases = []
+    for name in files.list(directory):
+        if name.endswith(names.DELETED):
+            files.remove(f"{directory}/{name}")
+        base = names.offset_of(name, names.LOG)
+        if base is not None:
+            bases.append(base)
+    segments = [Segment.existing(files, directory, base, now_ms) for base in sorted(bases)]
+    if not segments:
+        segments = [Segment.create(files, directory, place.start_offset, now_ms)]
+    for segment in segments[:-1]:
+        segment.load_time_bounds()
+    return segments
+
+
+def _load_epochs(place: LogPlace) -> LeaderEpochs:
+    path = f"{place.directory}/{names.EPOCHS}"
+    if not place.files.exists(path):
+        return LeaderEpochs()
+    try:
+        return LeaderEpochs.from_bytes(place.files.read(path))
+    except CheckpointError as error:
+        logger.warning("%s is built anew: it holds %s", path, error)
+        return LeaderEpochs()
+
+
+def _trust(log: PartitionLog, now_ms: int) -> None:
+    """After a clean stop: only what lies behind the last index entry is read."""
+    active = log.segments[-1]
+    active.load_time_bounds()
+    active.resume_indexing()
+    first = next(batches(active, 0, active.size), None)
+    if first is not None:
+        active.first_timestamp = first[1].max_timestamp
+    last_entry = active.offset_index.last()
+    start = last_entry[1] if last_entry else 0
+    for position, header in batches(active, start, active.size):
+        log.end_offset = header.last_offset + 1
+        if position > start or last_entry is None:
+            active.note(header, header.last_offset, position, log.config.index_interval_bytes)
+        log.epochs.assign(header.leader_epoch, header.base_offset)
+    log.recovery_point = log.end_offset
+    log.restore_producers(log.end_offset, now_ms)
+
+
+def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
+    """After any other stop: check what lies at or above the recovery point."""
+    first = _first_unproven(log.segments, place.recovery_point)
+    log.end_offset = log.segments[first].base_offset
+    log.restore_producers(log.end_offset, now_ms)
+    for slot in range(first, len(log.segments)):
+        segment = log.segments[slot]
+        if segment.base_offset < log.end_offset:
+            raise DamagedLogError(f"{segment.path(names.LOG)} overlaps the segment before it")
+        log.end_offset = segment.base_offset
+        cut = _recover_segment(log, segment, place)
+        if slot < len(log.segments) - 1 or cut:
+            segment.write_indexes()
+        if cut:
+            _remove_segments(log, slot + 1)
+            break
+    for segment in log.segments[:first]:
+        if not segment.has_index_files():
+            _rebuild_indexes(segment, log.config.index_interval_bytes)
+    log.recovery_point = min(place.recovery_point, log.end_offset)
+
+
+def _first_unproven(segments: list[Segment], recovery_point: int) -> int:
+    """The segment in which the recovery point lies."""
+    slot = len(segments) - 1
+    while slot > 0 and segments[slot].base_offset > recovery_point:
+        slot -= 1
+    return slot
+
+
+def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bool:
+    """Check one segment and build its indexes; True when its tail was cut off."""
+    segment.reset_indexes()
+    interval = log.config.index_interval_bytes
+    for position, header, problem in scan(segment):
+        problem = problem or _misplaced(log, segment, header)
+        if problem is not None and log.end_offset >= place.recovery_point:
+            _cut(segment, position, problem)
+            return True
+        if header is None or (problem and header.base_offset != log.end_offset):
+            raise DamagedLogError(
+                f"{segment.path(names.LOG)} is damaged at byte {position} (offset "
+                f"{log.end_offset}, which had been synced): {problem}. Nothing was changed; "
+                "restore the file, or delete the topic."
+            )
+        if problem is not None:
+            logger.error(
+                "%s: the batch at offset %d is damaged (%s) and will not be served",
+                segment.path(names.LOG), header.base_offset, problem,
+            )  # fmt: skip
+        segment.note(header, header.last_offset, position, interval)
+        log.end_offset = header.last_offset + 1
+        log.epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id != NO_PRODUCER:
+            log.producers.record(header, header.base_offset, header.max_timestamp)
+    return False
+
+
+def _misplaced(log: PartitionLog, segment: Segment, header: BatchHeader | None) -> str | None:
+    """Base offset and epoch lie outside the checksum: a torn write can leave them wrong."""
+    if header is None:
+        return None
+    if header.base_offset < log.end_offset:
+        return f"offset {header.base_offset} where {log.end_offset} was next"
+    if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+        return f"offset {header.last_offset} in segment {segment.base_offset}"
+    return None
+
+
+def _cut(segment: Segment, position: int, problem: str) -> None:
+    logger.warning(
+        "%s: cut from %d to %d bytes; the batch there was not completely written (%s)",
+        segment.path(names.LOG), segment.size, position, problem,
+    )  # fmt: skip
+    segment.truncate(position)
+
+
+def _remove_segments(log: PartitionLog, slot: int) -> None:
+    """What follows a cut can not be joined to the log."""
+    doomed = log.segments[slot:]
+    for segment in doomed:
+        logger.warning("%s: removed, since the log ends before it", segment.path(names.LOG))
+        segment.close()
+        for path in segment.mark_deleted():
+            log.remove_file(path)
+    log.keep_segments(slot)
+
+
+def _rebuild_indexes(segment: Segment, interval: int) -> None:
+    segment.reset_indexes()
+    for position, header in batches(segment, 0, segment.size):
+        segment.note(header, header.last_offset, position, interval)
+    segment.write_indexes()
+
+
+def _apply_start_offset(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
+    start = max(place.start_offset, log.segments[0].base_offset)
+    if start > log.end_offset:
+        logger.warning(
+            "%s: begins anew at offset %d; the records before it had been deleted",
+            log.directory, start,
+        )  # fmt: skip
+        log.restart_at(start, now_ms)
+    log.start_offset = start
+    log.epochs.truncate_start(start)

@@ -1,0 +1,183 @@
+"""One segment: a file of batches from a base offset on, and its two sparse indexes."""
+
+from barnabas.log import names
+from barnabas.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from barnabas.ports.files import Buffer, File, Files
+from barnabas.wire.records.batch import NO_TIMESTAMP, BatchHeader
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+class Segment:
+    """Batches whose offsets begin at `base_offset`. Only the newest segment is appended to."""
+
+    __slots__ = (
+        "_file",
+        "_files",
+        "_indexed_size",
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "first_timestamp",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "name_synced",
+        "size",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int) -> None:
+        self._files = files
+        self._file: File | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._indexed_size = 0
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = now_ms
+        self.size = 0
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        """Last offset of the batch that holds `max_timestamp`."""
+        self.name_synced = False
+
+    @classmethod
+    def create(cls, files: Files, directory: str, base_offset: int, now_ms: int) -> "Segment":
+        """Start an empty segment."""
+        segment = cls(files, directory, base_offset, now_ms)
+        segment._file = files.open(segment.path(names.LOG), create=True)
+        segment._file.truncate(0)
+        segment.reset_indexes()
+        return segment
+
+    @classmethod
+    def existing(cls, files: Files, directory: str, base_offset: int, now_ms: int) -> "Segment":
+        """A segment found on disk; its file and indexes are opened when first needed."""
+        segment = cls(files, directory, base_offset, now_ms)
+        segment.size = files.size_of(segment.path(names.LOG))
+        segment.name_synced = True
+        return segment
+
+    def path(self, suffix: str) -> str:
+        """The path of one of the segment's files."""
+        return f"{self.directory}/{names.file_name(self.base_offset, suffix)}"
+
+    @property
+    def file(self) -> File:
+        """The open log file."""
+        if self._file is None:
+            self._file = self._files.open(self.path(names.LOG))
+        return self._file
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """Where batches begin."""
+        if self._offset_index is None:
+            self._offset_index = OffsetIndex.from_bytes(self._read_index(names.OFFSET_INDEX))
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """When batches were written."""
+        if self._time_index is None:
+            self._time_index = TimeIndex.from_bytes(self._read_index(names.TIME_INDEX))
+        return self._time_index
+
+    def _read_index(self, suffix: str) -> bytes:
+        path = self.path(suffix)
+        return self._files.read(path) if self._files.exists(path) else b""
+
+    def has_index_files(self) -> bool:
+        """Whether both index files are there."""
+        return all(self._files.exists(self.path(s)) for s in (names.OFFSET_INDEX, names.TIME_INDEX))
+
+    def reset_indexes(self) -> None:
+        """Forget both indexes, before they are built anew."""
+        self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
+        self._indexed_size = 0
+        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+
+    def load_time_bounds(self) -> None:
+        """Take the greatest timestamp of a closed segment from its time index."""
+        last = self.time_index.last()
+        if last is not None:
+            self.max_timestamp = last[0]
+            self.max_timestamp_offset = self.base_offset + last[1]
+
+    def append(self, data: Buffer, header: BatchHeader, first_offset: int, interval: int) -> None:
+        """Write one batch at the end. `first_offset` is stamped into `data` already."""
+        position = self.size
+        self.file.pwrite(data, position)
+        self.note(header, first_offset + header.last_offset_delta, position, interval)
+        self.size = position + len(data)
+
+    def note(self, header: BatchHeader, last_offset: int, position: int, interval: int) -> None:
+        """Keep the indexes and time bounds true for a batch that lies at `position`."""
+        timestamp = header.max_timestamp
+        if self.first_timestamp == NO_TIMESTAMP:
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        if position - self._indexed_size > interval:
+            self.offset_index.add(last_offset - self.base_offset, position)
+            relative = self.max_timestamp_offset - self.base_offset
+            self.time_index.maybe_add(self.max_timestamp, relative)
+            self._indexed_size = position
+
+    def resume_indexing(self) -> None:
+        """Go on indexing an existing segment where its index ends."""
+        last = self.offset_index.last()
+        self._indexed_size = last[1] if last else 0
+
+    def indexes_full(self, index_bytes_max: int) -> bool:
+        """Whether an index has reached `segment.index.bytes`."""
+        return (
+            len(self.offset_index) * OFFSET_ENTRY_BYTES >= index_bytes_max - OFFSET_ENTRY_BYTES
+            or len(self.time_index) * TIME_ENTRY_BYTES >= index_bytes_max - TIME_ENTRY_BYTES
+        )
+
+    def write_indexes(self, *, sync: bool = False) -> None:
+        """Write both index files; `sync` when a clean stop will vouch for them."""
+        relative = self.max_timestamp_offset - self.base_offset
+        self.time_index.maybe_add(self.max_timestamp, relative)
+        for suffix, data in (
+            (names.OFFSET_INDEX, self.offset_index.to_bytes()),
+            (names.TIME_INDEX, self.time_index.to_bytes()),
+        ):
+            file = self._files.open(self.path(suffix), create=True)
+            try:
+                file.truncate(0)
+                file.pwrite(data, 0)
+                if sync:
+                    file.sync()
+            finally:
+                file.close()
+
+    def drop_indexes(self) -> None:
+        """Let go of the indexes' memory; they are read again when needed."""
+        self._offset_index = self._time_index = None
+
+    def truncate(self, size: int) -> None:
+        """Cut the file; the caller renews time bounds and indexes."""
+        self.file.truncate(size)
+        self.size = size
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to `.deleted`, so that a crash does not bring them back."""
+        renamed = []
+        for suffix in names.SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._files.exists(path):
+                self._files.rename(path, path + names.DELETED)
+                renamed.append(path + names.DELETED)
+        return renamed

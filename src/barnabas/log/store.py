@@ -1,0 +1,224 @@
+"""All logs of one data directory: the lock, the checkpoints, the clean-stop mark, deletions."""
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from barnabas.config.topic_config import TopicConfig
+from barnabas.log import names
+from barnabas.log.checkpoints import CheckpointError, read_offsets, write_offsets
+from barnabas.log.log import PartitionLog
+from barnabas.log.recovery import LogPlace, load_log
+from barnabas.log.segment import Segment
+from barnabas.model.errors import BarnabasError
+from barnabas.model.topics import TopicPartition, parse_directory
+from barnabas.ports.clock import Clock
+from barnabas.ports.files import AlreadyLockedError, Files
+
+logger = logging.getLogger(__name__)
+
+_CLEAN_MARK = b'{"version":0,"brokerEpoch":-1}'
+
+
+@dataclass(slots=True)
+class _Doomed:
+    """Files waiting out `file.delete.delay.ms`, in case somebody still reads them."""
+
+    due_s: float
+    remove: Callable[[], None]
+
+
+class LogStore:
+    """The data directory, held by one broker at a time."""
+
+    def __init__(self, files: Files, root: str, clock: Clock) -> None:
+        self.files = files
+        self.root = root.rstrip("/") or "/"
+        self._clock = clock
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._doomed: list[_Doomed] = []
+        files.make_dirs(self.root)
+        try:
+            self._lock = files.lock(f"{self.root}/{names.LOCK}")
+        except AlreadyLockedError as error:
+            raise BarnabasError(
+                f"The data directory {self.root} is in use by another broker: stop that one, or "
+                "choose another directory with --data."
+            ) from error
+        self.clean = files.exists(f"{self.root}/{names.CLEAN_SHUTDOWN}")
+        if self.clean:
+            files.remove(f"{self.root}/{names.CLEAN_SHUTDOWN}")
+            files.sync_dir(self.root)
+        self._recovery_points = self._checkpoint(names.RECOVERY_POINTS)
+        self._starts = self._checkpoint(names.LOG_STARTS)
+        self._sweep_deleted()
+
+    def _checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.root}/{name}"
+        try:
+            return read_offsets(self.files, path)
+        except CheckpointError as error:
+            # Without recovery points every batch is checked; that is slow, and safe.
+            logger.warning("%s is left out: it holds %s", path, error)
+            return {}
+
+    def _sweep_deleted(self) -> None:
+        for name in self.files.list(self.root):
+            if name.endswith(names.DELETE_DIRECTORY):
+                self.files.remove_tree(f"{self.root}/{name}")
+
+    def directory(self, partition: TopicPartition) -> str:
+        """Where a partition's files lie."""
+        return f"{self.root}/{partition.directory}"
+
+    def open(
+        self, partition: TopicPartition, topic_id: uuid.UUID, config: TopicConfig
+    ) -> PartitionLog:
+        """Open a partition's log, or begin one. May take long: run it off the loop at start."""
+        directory = self.directory(partition)
+        now_ms = self._clock.wall_ms()
+        if self.files.exists(directory):
+            self._set_stray_aside(partition, topic_id)
+        if not self.files.exists(directory):
+            self.files.make_dirs(directory)
+        self._write_partition_metadata(directory, topic_id)
+        place = LogPlace(
+            self.files,
+            directory,
+            partition,
+            config,
+            recovery_point=self._recovery_points.get(partition, 0),
+            start_offset=self._starts.get(partition, 0),
+            clean=self.clean,
+        )
+        log = load_log(place, now_ms)
+        self.logs[partition] = log
+        return log
+
+    def _write_partition_metadata(self, directory: str, topic_id: uuid.UUID) -> None:
+        path = f"{directory}/{names.PARTITION_METADATA}"
+        content = f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode()
+        if self.files.exists(path) and self.files.read(path) == content:
+            return
+        file = self.files.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(content, 0)
+        finally:
+            file.close()
+
+    def _set_stray_aside(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """A folder of an older topic of that name is kept, under another name."""
+        directory = self.directory(partition)
+        path = f"{directory}/{names.PARTITION_METADATA}"
+        if not self.files.exists(path):
+            return
+        lines = self.files.read(path).decode("ascii", "replace").splitlines()
+        found = [line.removeprefix("topic_id: ") for line in lines if line.startswith("topic_id: ")]
+        if found and found[0] != topic_id_text(topic_id):
+            self._set_aside(partition, names.STRAY_DIRECTORY)
+            self._starts.pop(partition, None)
+            self._recovery_points.pop(partition, None)
+
+    def set_strays_aside(self, known: set[TopicPartition]) -> None:
+        """Rename the folders of partitions that no topic has (a deletion was cut short)."""
+        for name in self.files.list(self.root):
+            partition = parse_directory(name)
+            if partition is not None and partition not in known:
+                logger.warning("%s belongs to no topic and is set aside", name)
+                self._set_aside(partition, names.STRAY_DIRECTORY)
+
+    def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
+        target = f"{self.root}/{partition.directory[:200]}.{uuid.uuid4().hex}{suffix}"
+        self.files.rename(self.directory(partition), target)
+        return target
+
+    def delete(self, partition: TopicPartition) -> None:
+        """The partition is gone at once; its files go after `file.delete.delay.ms`."""
+        log = self.logs.pop(partition, None)
+        if log is None:
+            return
+        self._starts.pop(partition, None)
+        self._recovery_points.pop(partition, None)
+        target = self._set_aside(partition, names.DELETE_DIRECTORY)
+        log.fail("the topic was deleted")
+
+        def remove() -> None:
+            log.close(clean=False)
+            self.files.remove_tree(target)
+
+        self._doom(log.config.file_delete_delay_ms, remove)
+
+    def drop_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
+        """Let retention's segments go: renamed now, removed after `file.delete.delay.ms`."""
+        paths = log.drop(segments)
+
+        def remove() -> None:
+            for segment in segments:
+                segment.close()
+            for path in paths:
+                if self.files.exists(path):
+                    self.files.remove(path)
+
+        self._doom(log.config.file_delete_delay_ms, remove)
+
+    def _doom(self, delay_ms: int, remove: Callable[[], None]) -> None:
+        self._doomed.append(_Doomed(self._clock.monotonic() + delay_ms / 1000, remove))
+
+    def take_due_removals(self) -> list[Callable[[], None]]:
+        """Deletions whose delay is over, to be run off the loop."""
+        now = self._clock.monotonic()
+        due = [each.remove for each in self._doomed if each.due_s <= now]
+        self._doomed = [each for each in self._doomed if each.due_s > now]
+        return due
+
+    def checkpoint_job(self) -> Callable[[], None]:
+        """Write recovery points and log starts; the values are those of this moment."""
+        points = {tp: log.recovery_point for tp, log in self.logs.items()}
+        starts = {tp: log.start_offset for tp, log in self.logs.items() if log.start_offset > 0}
+
+        def run() -> None:
+            write_offsets(self.files, f"{self.root}/{names.RECOVERY_POINTS}", points)
+            write_offsets(self.files, f"{self.root}/{names.LOG_STARTS}", starts)
+
+        return run
+
+    def close(self) -> None:
+        """Sync and close everything; when all of it went well, leave the clean-stop mark."""
+        sound = True
+        for log in self.logs.values():
+            sound &= self._close_log(log)
+        try:
+            self.checkpoint_job()()
+            if sound:
+                self.files.replace(f"{self.root}/{names.CLEAN_SHUTDOWN}", _CLEAN_MARK)
+        finally:
+            self._lock.release()
+
+    def _close_log(self, log: PartitionLog) -> bool:
+        if log.failure is not None:
+            log.close(clean=False)
+            return False
+        try:
+            job = log.sync_job()
+            if job is not None:
+                job.run()
+                log.synced(job)
+            log.close(clean=True)
+        except OSError as error:
+            logger.error("%s was not closed cleanly: %s", log.directory, error)
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Close the files and the lock and nothing else, as a killed process would."""
+        for log in self.logs.values():
+            log.close(clean=False)
+        self._lock.release()
+
+
+def topic_id_text(topic_id: uuid.UUID) -> str:
+    """A topic id as Kafka writes it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

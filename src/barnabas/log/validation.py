@@ -1,0 +1,144 @@
+"""What a batch from a client must be before it is stored. Headers only, where that is enough.
+
+Records are looked into only where a topic's settings ask for it: keys on a compacted topic, a
+lower bound for timestamps, another compression than the producer's.
+"""
+
+from barnabas.config.topic_config import TopicConfig
+from barnabas.model import limits
+from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
+from barnabas.wire.records.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    NO_PRODUCER,
+    BatchHeader,
+    crc_of,
+    parse_header,
+)
+from barnabas.wire.records.compression import CODEC_NAMES, CODECS_BY_NAME
+from barnabas.wire.records.record import check_records, decode_batch, recompress
+
+_NO_BOUND_MS = 2**63 - 1
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.invalid_record, message)
+
+
+def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> BatchHeader:
+    """The header of the one batch in `records`, or the KafkaError that the client must get."""
+    if len(records) < HEADER_BYTES:
+        raise KafkaError(ErrorCode.corrupt_message, "The record batch is cut short.")
+    header = parse_header(records)
+    if header.magic != MAGIC:
+        raise _invalid(f"Only record batches of magic {MAGIC} are taken, not {header.magic}.")
+    if header.size != len(records):
+        _refuse_size(header, records)
+    if crc_of(records, 0, header.size) != header.crc:
+        raise KafkaError(
+            ErrorCode.corrupt_message, "The checksum of the record batch does not match."
+        )
+    if header.size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"The record batch has {header.size} bytes; max.message.bytes is "
+            f"{config.max_message_bytes}.",
+        )
+    if header.size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.record_list_too_large,
+            f"The record batch has {header.size} bytes; segment.bytes is {config.segment_bytes}.",
+        )
+    _check_fields(header)
+    _check_timestamps(header, config, now_ms)
+    return header
+
+
+def _refuse_size(header: BatchHeader, records: memoryview) -> None:
+    if HEADER_BYTES <= header.size < len(records):
+        raise _invalid("A Produce request holds exactly one record batch for each partition.")
+    raise KafkaError(ErrorCode.corrupt_message, "The record batch's length is not its size.")
+
+
+def _check_fields(header: BatchHeader) -> None:
+    if header.count <= 0 or header.last_offset_delta + 1 != header.count:
+        raise _invalid(
+            f"A batch of {header.count} records can not have the last offset delta "
+            f"{header.last_offset_delta}."
+        )
+    if header.base_offset != 0:
+        raise _invalid(f"The base offset of a new batch must be 0, not {header.base_offset}.")
+    if header.is_control:
+        raise _invalid("Clients are not allowed to write control records.")
+    if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
+        raise _invalid(f"Sequence {header.base_sequence} with producer id {header.producer_id}.")
+    if header.codec not in CODEC_NAMES:
+        raise KafkaError(
+            ErrorCode.unsupported_compression_type, f"There is no compression {header.codec}."
+        )
+
+
+def _check_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    if config.message_timestamp_type != "CreateTime":
+        return
+    latest = now_ms + config.message_timestamp_after_max_ms
+    if header.max_timestamp > latest:
+        raise KafkaError(
+            ErrorCode.invalid_timestamp,
+            f"Timestamp {header.max_timestamp} is further ahead than "
+            "message.timestamp.after.max.ms allows.",
+        )
+
+
+def needs_records(header: BatchHeader, config: TopicConfig) -> bool:
+    """Whether the header does not suffice for this topic (then the work is done off the loop)."""
+    return (
+        "compact" in config.cleanup_policy
+        or config.message_timestamp_before_max_ms < _NO_BOUND_MS
+        or config.compression_type not in ("producer", _codec_name(header))
+    )
+
+
+def _codec_name(header: BatchHeader) -> str:
+    """The codec as `compression.type` calls it."""
+    return CODEC_NAMES[header.codec] if header.codec else "uncompressed"
+
+
+def _level_of(codec_name: str, config: TopicConfig) -> int | None:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return levels.get(codec_name)
+
+
+def with_records(records: bytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> bytes:
+    """Look at every record; the batch to store, in the topic's own compression if it has one."""
+    try:
+        check_records(
+            records,
+            0,
+            require_keys="compact" in config.cleanup_policy,
+            limit=limits.DECOMPRESSED_BYTES_MAX,
+        )
+        if config.message_timestamp_before_max_ms < _NO_BOUND_MS:
+            _check_oldest(records, config, now_ms)
+        if config.compression_type in ("producer", _codec_name(header)):
+            return records
+        target = config.compression_type
+        codec = CODECS_BY_NAME.get(target, 0)
+        return recompress(records, 0, codec, _level_of(target, config))
+    except DecodeError as error:
+        raise _invalid(f"One or more records have been rejected: {error}") from error
+
+
+def _check_oldest(records: bytes, config: TopicConfig, now_ms: int) -> None:
+    if config.message_timestamp_type != "CreateTime":
+        return
+    oldest = min(record.timestamp for record in decode_batch(records))
+    if oldest < now_ms - config.message_timestamp_before_max_ms:
+        raise KafkaError(
+            ErrorCode.invalid_timestamp,
+            f"Timestamp {oldest} is older than message.timestamp.before.max.ms allows.",
+        )
