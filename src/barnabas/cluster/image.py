@@ -1,0 +1,83 @@
+"""The cluster as one broker sees it: a value that is replaced, never changed in place."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.topic_config import TopicConfig
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Who holds and who leads one partition. `partition_epoch` counts the changes of it."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with its partitions by number, and its configuration."""
+
+    name: str
+    id: uuid.UUID
+    partitions: tuple[PartitionState, ...]
+    overrides: Mapping[str, str]
+    config: TopicConfig
+    id_bytes: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id_bytes", self.id.bytes)
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of each partition, as the first has them."""
+        return len(self.partitions[0].replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNode:
+    """A live broker and the address clients reach it by."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """Everything that is agreed on. Lookups are dict lookups, because every request does some."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, BrokerNode]
+    config: BrokerConfig
+    """This broker's configuration with what was set at run time."""
+    broker_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What was set at run time for one broker (by its number) or for all (`DEFAULT_BROKER`)."""
+    topics: dict[str, Topic] = field(default_factory=dict)
+    topics_by_id: dict[bytes, Topic] = field(default_factory=dict)
+
+    def with_topics(self, changed: Iterable[Topic]) -> Self:
+        """The image with these topics added or replaced."""
+        topics, by_id = dict(self.topics), dict(self.topics_by_id)
+        for topic in changed:
+            topics[topic.name] = topic
+            by_id[topic.id_bytes] = topic
+        return replace(self, topics=topics, topics_by_id=by_id)
+
+    def without_topics(self, gone: Iterable[Topic]) -> Self:
+        """The image without these topics."""
+        topics, by_id = dict(self.topics), dict(self.topics_by_id)
+        for topic in gone:
+            del topics[topic.name]
+            del by_id[topic.id_bytes]
+        return replace(self, topics=topics, topics_by_id=by_id)

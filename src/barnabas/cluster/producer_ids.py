@@ -1,0 +1,19 @@
+"""Producer ids are handed to brokers in blocks, so that no id is ever given out twice."""
+
+from typing import Final
+
+from barnabas.cluster import layout
+from barnabas.model.check import require
+from barnabas.ports.coordination import Node, SetData
+
+BLOCK_SIZE: Final = 1000
+"""As in Kafka: one write to the store for a thousand producers; a crash wastes the rest of one."""
+
+
+def next_block(current: Node, broker: int) -> tuple[range, SetData]:
+    """The ids after the last block, and the write that makes them `broker`'s alone."""
+    start = layout.decode_producer_ids(current.data).stop if current.data else 0
+    require(start <= 2**63 - 1 - BLOCK_SIZE, "every producer id has been given out")
+    block = range(start, start + BLOCK_SIZE)
+    data = layout.encode_producer_ids(broker, block)
+    return block, SetData(layout.PRODUCER_ID_BLOCK, data, current.version)
