@@ -1,0 +1,78 @@
+"""Slow work without threads: each job happens at one later moment of virtual time."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+DELAY_S_MAX = 0.05
+"""The usual slow fsync. Jobs started close together so may finish in any order."""
+
+STALL_S_MAX = 5.0
+"""Now and then a disk takes this long."""
+
+_STALL_CHANCE = 0.01
+
+
+class SimWork:
+    """Runs jobs on the simulated loop, after a delay drawn from the seed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seed: int | str) -> None:
+        self._loop = loop
+        self._random = random.Random(f"{seed}/work")
+        self._waiting: dict[int, _Job] = {}
+        self._started = 0
+        self._closed = False
+
+    def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """Do `job` later; the future is resolved then."""
+        if self._closed:
+            raise RuntimeError("no work can be submitted: it was closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        longest = STALL_S_MAX if self._random.random() < _STALL_CHANCE else DELAY_S_MAX
+        number = self._started = self._started + 1
+        timer = self._loop.call_later(self._random.uniform(0, longest), self._perform, number)
+        self._waiting[number] = _Job(job, future, timer)
+        return future
+
+    def close(self) -> None:
+        """Do what is waiting now, in the order it was due, and stop."""
+        self._closed = True
+        for number in sorted(self._waiting, key=lambda each: self._waiting[each].timer.when()):
+            self._waiting[number].timer.cancel()
+            self._perform(number)
+
+    def kill(self) -> None:
+        """Forget what is waiting, as the end of the process does; nobody is told."""
+        self._closed = True
+        for waiting in self._waiting.values():
+            waiting.timer.cancel()
+            waiting.future.cancel()
+        self._waiting.clear()
+
+    def _perform(self, number: int) -> None:
+        waiting = self._waiting.pop(number)
+        if waiting.future.cancelled():
+            return
+        try:
+            answer = waiting.job()
+        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the future
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(answer)
+
+
+class _Job:
+    __slots__ = ("future", "job", "timer")
+
+    def __init__(
+        self,
+        job: Callable[[], Any],
+        future: "asyncio.Future[Any]",
+        timer: asyncio.TimerHandle,
+    ) -> None:
+        self.job = job
+        self.future = future
+        self.timer = timer
