@@ -3,6 +3,9 @@
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Kafka's `socket.request.max.bytes`. Checked before a byte of the frame is buffered."""
 
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+"""A request that carries no records. Its fields become objects many times the size of their bytes."""
+
 FRAME_BYTES_MIN = 8
 """api key, api version, correlation id: nothing shorter can be a request."""
 
