@@ -222,7 +222,7 @@ cdef list decode_all(
     int64_t append_time,
 ):
     cdef list records = []
-    cdef list headers
+    cdef list headers = None
     cdef Fields fields
     cdef int32_t previous = -1
     cdef int64_t timestamp = append_time
@@ -232,10 +232,9 @@ cdef list decode_all(
     for index in range(count):
         problem = read_fields(cursor, &fields)
         if problem == NULL:
+            headers = to_headers(&fields, &problem)
+        if problem == NULL:
             problem = check_offset(fields.offset_delta, previous, last)
-        if problem != NULL:
-            refuse(problem, index)
-        headers = to_headers(&fields, &problem)
         if problem != NULL:
             refuse(problem, index)
         previous = fields.offset_delta
@@ -262,9 +261,9 @@ cdef list find_keyless(Cursor* cursor, Py_ssize_t count, int64_t last_offset_del
     for index in range(count):
         problem = read_fields(cursor, &fields)
         if problem == NULL:
-            problem = check_offset(fields.offset_delta, previous, last_offset_delta)
-        if problem == NULL:
             problem = skip_headers(&fields)
+        if problem == NULL:
+            problem = check_offset(fields.offset_delta, previous, last_offset_delta)
         if problem != NULL:
             refuse(problem, index)
         previous = fields.offset_delta

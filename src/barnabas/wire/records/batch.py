@@ -36,7 +36,11 @@ DELETE_HORIZON: Final = 0x40
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _STAMP_OFFSET: Final = struct.Struct(">q")
 _STAMP_EPOCH: Final = struct.Struct(">i")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_CRC: Final = struct.Struct(">I")
 _CRC_AT: Final = 17
+_MAX_TIMESTAMP_AT: Final = 35
 _CRC_FROM: Final = 21
 
 
@@ -112,21 +116,25 @@ def stamp(
 
 def stamp_append_time(
     buffer: bytearray | memoryview, position: int, header: BatchHeader, now_ms: int
-) -> None:
+) -> BatchHeader:
     """Turn the batch's timestamps into "when the broker took it", and renew the CRC."""
-    struct.pack_into(">h", buffer, position + 21, header.attributes | LOG_APPEND_TIME)
-    struct.pack_into(">q", buffer, position + 35, now_ms)
-    struct.pack_into(">I", buffer, position + _CRC_AT, crc_of(buffer, position, header.size))
+    _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, now_ms)
+    return _stamp_attributes(buffer, position, header, header.attributes | LOG_APPEND_TIME)
 
 
-def assemble(header: BatchHeader, records: Buffer) -> bytes:
-    """The whole batch of this header and these (compressed) records; length and CRC are new."""
-    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
-    batch = bytearray(HEADER_BYTES)
-    _HEADER.pack_into(batch, 0, *header._replace(length=length, magic=MAGIC, crc=0))
-    batch += records
-    struct.pack_into(">I", batch, _CRC_AT, crc_of(batch, 0, len(batch)))
-    return bytes(batch)
+def stamp_create_time(
+    buffer: bytearray | memoryview, position: int, header: BatchHeader
+) -> BatchHeader:
+    """Take back a client's claim that its timestamps are the broker's, and renew the CRC."""
+    return _stamp_attributes(buffer, position, header, header.attributes & ~LOG_APPEND_TIME)
+
+
+def _stamp_attributes(
+    buffer: bytearray | memoryview, position: int, header: BatchHeader, attributes: int
+) -> BatchHeader:
+    _ATTRIBUTES.pack_into(buffer, position + _CRC_FROM, attributes)
+    _CRC.pack_into(buffer, position + _CRC_AT, crc_of(buffer, position, header.size))
+    return parse_header(buffer, position)
 
 
 def problem_of(buffer: Buffer, position: int, header: BatchHeader) -> str | None:

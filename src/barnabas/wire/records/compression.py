@@ -167,7 +167,7 @@ def _shrink_lz4(data: Buffer, level: int | None) -> bytes:
     compressor = cramjam.lz4.Compressor(
         level=_LZ4_LEVEL_FAST if fast else level, content_checksum=False, block_linked=False
     )
-    compressor.compress(data)
+    compressor.compress(bytes(data))
     return bytes(compressor.finish())
 
 

@@ -6,6 +6,7 @@ gives the same bytes whatever a client put there.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from barnabas.model.errors import DecodeError
@@ -44,6 +45,10 @@ class Record(NamedTuple):
     headers: list[Header]
 
 
+_as_record = partial(tuple.__new__, Record)
+"""What `Record._make` does, at half the price: that counts, and the codec always gives five."""
+
+
 def decode_batch(
     buffer: Buffer, position: int = 0, *, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
@@ -59,7 +64,7 @@ def decode_batch(
     )
     if fields and fields[-1][0] > header.last_offset:
         raise DecodeError("a record lies behind the last offset of its batch")
-    return list(map(Record._make, fields))
+    return list(map(_as_record, fields))
 
 
 def check_records(
@@ -83,7 +88,7 @@ def check_records(
 
 
 def encode_batch(
-    records: Sequence[Record] | Sequence[NewRecord],
+    records: Sequence[Record | NewRecord],
     *,
     base_offset: int | None = None,
     codec: int = NONE,
@@ -175,7 +180,7 @@ def _pack(header: BatchHeader, body: Buffer, codec: int, level: int | None) -> b
     return assemble(header._replace(attributes=attributes), compress(used, body, level))
 
 
-def _placed(records: Sequence[Record] | Sequence[NewRecord], first: int) -> list[Record]:
+def _placed(records: Sequence[Record | NewRecord], first: int) -> list[Record]:
     placed = []
     for offset, record in enumerate(records, first):
         if isinstance(record, Record):
