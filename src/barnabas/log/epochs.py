@@ -1,5 +1,7 @@
 """Which leader epoch began at which offset: how replicas and clients find where logs part."""
 
+from itertools import pairwise
+
 from barnabas.log.checkpoints import CheckpointError, read_rows, write_rows
 
 NO_EPOCH = -1
@@ -19,7 +21,7 @@ class LeaderEpochs:
     def from_bytes(cls, data: bytes) -> "LeaderEpochs":
         """Read `leader-epoch-checkpoint`. Raises CheckpointError when it is damaged."""
         entries = [(int(epoch), int(start)) for epoch, start in read_rows(data, columns=2)]
-        for (epoch, start), (next_epoch, next_start) in zip(entries, entries[1:], strict=False):
+        for (epoch, start), (next_epoch, next_start) in pairwise(entries):
             if next_epoch <= epoch or next_start < start:
                 raise CheckpointError("leader epochs that do not rise")
         return cls(entries)

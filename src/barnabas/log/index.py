@@ -29,7 +29,7 @@ class OffsetIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "OffsetIndex":
-        """Read a file; what follows the last rising entry (Kafka pre-allocates zeros) is dropped."""
+        """Read a file; Kafka's pre-allocated zeros behind the last entry are dropped."""
         index = cls()
         usable = len(data) - len(data) % OFFSET_ENTRY_BYTES
         flat = array("i")

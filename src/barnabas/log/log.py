@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.producers import ProducerStates, StoredBatch
+from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import ReadPlan, ReadResult, batches
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas.log.snapshots import encode_snapshot, restored_producers, snapshots_in
@@ -23,11 +23,12 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Buffer, Files
 from barnabas.wire.records.batch import (
+    LOG_APPEND_TIME,
     NO_PRODUCER,
     BatchHeader,
-    parse_header,
     stamp,
     stamp_append_time,
+    stamp_create_time,
 )
 
 _HINTS_MAX: Final = 64
@@ -94,25 +95,23 @@ class PartitionLog:
         """Store one checked batch at the end. `records` is stamped in place."""
         self.require_healthy()
         append_time = -1
-        if header.producer_id != NO_PRODUCER:
+        if len(records) != header.size:
+            records = records[: header.size]
+        if header.producer_id > NO_PRODUCER:
             repeat = self.producers.check(header)
             if repeat is not None:
-                return self._repeated(repeat)
+                return Appended(repeat.first_offset, repeat.last_offset, repeat.timestamp, True)
         if self.config.message_timestamp_type == "LogAppendTime":
             append_time = now_ms
-            stamp_append_time(records, 0, header, now_ms)
-            header = parse_header(records)
+            header = stamp_append_time(records, 0, header, now_ms)
+        elif header.attributes & LOG_APPEND_TIME:
+            header = stamp_create_time(records, 0, header)
         if self._should_roll(header, now_ms):
             self.roll(now_ms)
         first = self.end_offset
         stamp(records, 0, first, leader_epoch)
         self._write(records, header, first, leader_epoch, now_ms)
         return Appended(first, first + header.last_offset_delta, append_time, False)
-
-    def _repeated(self, batch: StoredBatch) -> Appended:
-        late = self.config.message_timestamp_type == "LogAppendTime"
-        append_time = batch.timestamp if late else -1
-        return Appended(batch.first_offset, batch.last_offset, append_time, True)
 
     def _write(
         self, data: Buffer, header: BatchHeader, first: int, epoch: int, now_ms: int
@@ -127,7 +126,7 @@ class PartitionLog:
             self._tail_since_ms = now_ms
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, first)
-        if header.producer_id != NO_PRODUCER:
+        if header.producer_id > NO_PRODUCER:
             self.producers.record(header, first, now_ms)
 
     def _undo_partial_write(self, segment: Segment, error: OSError) -> None:

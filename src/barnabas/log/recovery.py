@@ -180,8 +180,8 @@ def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bo
     """Check one segment and build its indexes; True when its tail was cut off."""
     segment.reset_indexes()
     interval = log.config.index_interval_bytes
-    for position, header, problem in scan(segment):
-        problem = problem or _misplaced(log, segment, header)
+    for position, header, damage in scan(segment):
+        problem = damage or _misplaced(log, segment, header)
         if problem is not None and log.end_offset >= place.recovery_point:
             _cut(segment, position, problem)
             return True
@@ -199,7 +199,7 @@ def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bo
         segment.note(header, header.last_offset, position, interval)
         log.end_offset = header.last_offset + 1
         log.epochs.assign(header.leader_epoch, header.base_offset)
-        if header.producer_id != NO_PRODUCER:
+        if header.producer_id > NO_PRODUCER:
             log.producers.record(header, header.base_offset, header.max_timestamp)
     return False
 

@@ -112,6 +112,6 @@ def restored_producers(
         if end <= replay_from or segment.base_offset >= up_to:
             continue
         for _, header in batches(segment, 0, segment.size):
-            if replay_from <= header.base_offset < up_to and header.producer_id != NO_PRODUCER:
+            if replay_from <= header.base_offset < up_to and header.producer_id > NO_PRODUCER:
                 states.record(header, header.base_offset, header.max_timestamp)
     return states

@@ -15,6 +15,7 @@ from barnabas.log.segment import Segment
 from barnabas.model.errors import BarnabasError
 from barnabas.model.topics import TopicPartition, parse_directory
 from barnabas.ports.clock import Clock
+from barnabas.ports.entropy import Entropy
 from barnabas.ports.files import AlreadyLockedError, Files
 
 logger = logging.getLogger(__name__)
@@ -33,8 +34,9 @@ class _Doomed:
 class LogStore:
     """The data directory, held by one broker at a time."""
 
-    def __init__(self, files: Files, root: str, clock: Clock) -> None:
+    def __init__(self, files: Files, root: str, clock: Clock, entropy: Entropy) -> None:
         self.files = files
+        self._entropy = entropy
         self.root = root.rstrip("/") or "/"
         self._clock = clock
         self.logs: dict[TopicPartition, PartitionLog] = {}
@@ -131,7 +133,7 @@ class LogStore:
                 self._set_aside(partition, names.STRAY_DIRECTORY)
 
     def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
-        target = f"{self.root}/{partition.directory[:200]}.{uuid.uuid4().hex}{suffix}"
+        target = f"{self.root}/{partition.directory[:200]}.{self._entropy.uuid().hex}{suffix}"
         self.files.rename(self.directory(partition), target)
         return target
 

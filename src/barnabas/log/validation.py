@@ -9,6 +9,7 @@ from barnabas.model import limits
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
 from barnabas.wire.records.batch import (
     HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
     MAGIC,
     NO_PRODUCER,
     BatchHeader,
@@ -16,9 +17,18 @@ from barnabas.wire.records.batch import (
     parse_header,
 )
 from barnabas.wire.records.compression import CODEC_NAMES, CODECS_BY_NAME
+from barnabas.wire.records.errors import RecordError
 from barnabas.wire.records.record import check_records, decode_batch, recompress
 
 _NO_BOUND_MS = 2**63 - 1
+
+
+class RefusedRecordsError(KafkaError):
+    """Some records of a batch are refused, so the whole batch is; each is named."""
+
+    def __init__(self, refused: list[tuple[int, str]]) -> None:
+        super().__init__(ErrorCode.invalid_record, "One or more records have been rejected")
+        self.refused = refused
 
 
 def _invalid(message: str) -> KafkaError:
@@ -28,36 +38,43 @@ def _invalid(message: str) -> KafkaError:
 def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> BatchHeader:
     """The header of the one batch in `records`, or the KafkaError that the client must get."""
     if len(records) < HEADER_BYTES:
-        raise KafkaError(ErrorCode.corrupt_message, "The record batch is cut short.")
+        raise _invalid("The record batch is cut short.")
     header = parse_header(records)
-    if header.magic != MAGIC:
-        raise _invalid(f"Only record batches of magic {MAGIC} are taken, not {header.magic}.")
-    if header.size != len(records):
-        _refuse_size(header, records)
-    if crc_of(records, 0, header.size) != header.crc:
+    size = header.length + LOG_OVERHEAD_BYTES
+    if header.magic != MAGIC or size != len(records):
+        _check_shape(header, records)
+    if crc_of(records, 0, size) != header.crc:
         raise KafkaError(
             ErrorCode.corrupt_message, "The checksum of the record batch does not match."
         )
-    if header.size > config.max_message_bytes:
+    if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.message_too_large,
-            f"The record batch has {header.size} bytes; max.message.bytes is "
-            f"{config.max_message_bytes}.",
+            f"The record batch has {size} bytes; max.message.bytes is {config.max_message_bytes}.",
         )
-    if header.size > config.segment_bytes:
+    if size > config.segment_bytes:
         raise KafkaError(
             ErrorCode.record_list_too_large,
-            f"The record batch has {header.size} bytes; segment.bytes is {config.segment_bytes}.",
+            f"The record batch has {size} bytes; segment.bytes is {config.segment_bytes}.",
         )
     _check_fields(header)
     _check_timestamps(header, config, now_ms)
     return header
 
 
-def _refuse_size(header: BatchHeader, records: memoryview) -> None:
-    if HEADER_BYTES <= header.size < len(records):
+def _check_shape(header: BatchHeader, records: memoryview) -> None:
+    """One batch of magic 2. A few bytes behind it are left out, as Kafka leaves them out."""
+    if header.magic in (0, 1):
+        raise _invalid(f"Only record batches of magic {MAGIC} are taken, not {header.magic}.")
+    if header.magic != MAGIC or header.size < HEADER_BYTES:
+        raise KafkaError(
+            ErrorCode.corrupt_message,
+            f"A record batch of magic {header.magic} and length {header.length}.",
+        )
+    if header.size > len(records):
+        raise _invalid("The record batch is cut short.")
+    if len(records) - header.size >= HEADER_BYTES:
         raise _invalid("A Produce request holds exactly one record batch for each partition.")
-    raise KafkaError(ErrorCode.corrupt_message, "The record batch's length is not its size.")
 
 
 def _check_fields(header: BatchHeader) -> None:
@@ -70,7 +87,7 @@ def _check_fields(header: BatchHeader) -> None:
         raise _invalid(f"The base offset of a new batch must be 0, not {header.base_offset}.")
     if header.is_control:
         raise _invalid("Clients are not allowed to write control records.")
-    if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
+    if header.producer_id > NO_PRODUCER and header.base_sequence < 0:
         raise _invalid(f"Sequence {header.base_sequence} with producer id {header.producer_id}.")
     if header.codec not in CODEC_NAMES:
         raise KafkaError(
@@ -81,8 +98,7 @@ def _check_fields(header: BatchHeader) -> None:
 def _check_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
     if config.message_timestamp_type != "CreateTime":
         return
-    latest = now_ms + config.message_timestamp_after_max_ms
-    if header.max_timestamp > latest:
+    if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
         raise KafkaError(
             ErrorCode.invalid_timestamp,
             f"Timestamp {header.max_timestamp} is further ahead than "
@@ -129,8 +145,11 @@ def with_records(records: bytes, header: BatchHeader, config: TopicConfig, now_m
         target = config.compression_type
         codec = CODECS_BY_NAME.get(target, 0)
         return recompress(records, 0, codec, _level_of(target, config))
+    except RecordError as error:
+        refused = [(index, str(error)) for index in error.indexes]
+        raise RefusedRecordsError(refused) from error
     except DecodeError as error:
-        raise _invalid(f"One or more records have been rejected: {error}") from error
+        raise _invalid(f"The records can not be read: {error}") from error
 
 
 def _check_oldest(records: bytes, config: TopicConfig, now_ms: int) -> None:

@@ -137,6 +137,16 @@ def _stamp_attributes(
     return parse_header(buffer, position)
 
 
+def assemble(header: BatchHeader, records: Buffer) -> bytes:
+    """The whole batch of this header and these (compressed) records; length and CRC are new."""
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
+    batch = bytearray(HEADER_BYTES)
+    _HEADER.pack_into(batch, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    batch += records
+    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
+    return bytes(batch)
+
+
 def problem_of(buffer: Buffer, position: int, header: BatchHeader) -> str | None:
     """Why the batch at `position` is not whole and sound, or None when it is."""
     if header.magic != MAGIC:

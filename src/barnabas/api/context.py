@@ -1,0 +1,65 @@
+"""What a handler may use, and what it knows of the request it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from barnabas.api.fetch_sessions import FetchSessions
+from barnabas.cluster.service import Cluster
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.ports.clock import Clock
+from barnabas.ports.entropy import Entropy
+from barnabas.ports.exchange import Address, Peer
+from barnabas.ports.work import Work
+from barnabas.replica.partition import Partition
+from barnabas.replica.service import HostedTopic, Replicas
+from barnabas.wire.headers import RequestHeader
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The rooms a handler reaches."""
+
+    node_id: int
+    cluster: Cluster
+    replicas: Replicas
+    sessions: FetchSessions
+    clock: Clock
+    entropy: Entropy
+    work: Work
+    advertised: Callable[[Peer], Address]
+    """The address under which the asking client reaches this broker."""
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """One request: who asks, in which version, and the rooms that can answer."""
+
+    services: Services
+    peer: Peer
+    header: RequestHeader
+
+    @property
+    def version(self) -> int:
+        """The version the client speaks."""
+        return self.header.api_version
+
+
+def hosted_partition(hosted: HostedTopic | None, index: int) -> Partition:
+    """The partition, or the error a client must get."""
+    if hosted is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition)
+    partition = hosted.partitions.get(index)
+    if partition is not None:
+        return partition
+    if index in hosted.damaged:
+        raise KafkaError(ErrorCode.kafka_storage_error, hosted.damaged[index])
+    raise KafkaError(ErrorCode.unknown_topic_or_partition)
+
+
+def check_leader_epoch(partition: Partition, claimed: int) -> None:
+    """KIP-320: a client that names a leader epoch must name ours."""
+    if claimed < 0 or claimed == partition.leader_epoch:
+        return
+    if claimed < partition.leader_epoch:
+        raise KafkaError(ErrorCode.fenced_leader_epoch)
+    raise KafkaError(ErrorCode.unknown_leader_epoch)

@@ -1,0 +1,79 @@
+"""From a frame to a handler and back: header, table row, decode, handle, encode."""
+
+import importlib
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any, Final
+
+from barnabas.api.context import Call, Services
+from barnabas.api.table import SERVED
+from barnabas.model.errors import DecodeError
+from barnabas.ports.exchange import Frames, Later, Peer, Reply
+from barnabas.wire.headers import RequestHeader, parse_request_header, response_header
+from barnabas.wire.messages import decode_request, encode_response
+
+_PRODUCE: Final = 0
+_FETCH: Final = 1
+_API_VERSIONS: Final = 18
+
+RawHandler = Callable[[Services, Peer, RequestHeader, memoryview], Reply]
+MessageHandler = Callable[[Call, Any], Any]
+
+
+class Dispatcher:
+    """Answers frames; handed to the listener as its `dispatch`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._raw: dict[int, RawHandler] = {}
+        self._messages: dict[int, MessageHandler] = {}
+
+    def __call__(self, peer: Peer, frame: memoryview) -> Reply:
+        """One request. Raises DecodeError for what can not be answered: the connection closes."""
+        header = parse_request_header(frame)
+        key = header.api_key
+        raw = self._raw.get(key)
+        if raw is not None and header.body_at >= 0:
+            return raw(self._services, peer, header, frame)
+        if key not in SERVED:
+            raise DecodeError(f"there is no API {key} here")
+        if header.body_at < 0:
+            return self._answer_unspoken_version(header)
+        if key in (_PRODUCE, _FETCH):
+            self._raw[key] = importlib.import_module(f"barnabas.api.{SERVED[key]}").handle
+            return self._raw[key](self._services, peer, header, frame)
+        return self._handle_message(peer, header, frame)
+
+    def _handle_message(self, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
+        handler = self._message_handler(header.api_key)
+        request = decode_request(header.api_key, header.api_version, frame[header.body_at :])
+        response = handler(Call(self._services, peer, header), request)
+        if isawaitable(response):
+            return Later(_finish(header, response), overlaps=False)
+        return _encode(header, response)
+
+    def _message_handler(self, key: int) -> MessageHandler:
+        handler = self._messages.get(key)
+        if handler is None:
+            module = importlib.import_module(f"barnabas.api.{SERVED[key]}")
+            handler = self._messages[key] = module.handle
+        return handler
+
+    def _answer_unspoken_version(self, header: RequestHeader) -> Frames:
+        """KIP-511: a client that speaks a newer ApiVersions is told our range, in version 0."""
+        if header.api_key != _API_VERSIONS:
+            raise DecodeError(
+                f"API {header.api_key} is not spoken in version {header.api_version} here"
+            )
+        module = importlib.import_module("barnabas.api.api_versions")
+        plain = header._replace(api_version=0)
+        return _encode(plain, module.unsupported_version())
+
+
+async def _finish(header: RequestHeader, response: Awaitable[Any]) -> Frames:
+    return _encode(header, await response)
+
+
+def _encode(header: RequestHeader, response: Any) -> Frames:
+    head = response_header(header.api_key, header.api_version, header.correlation_id)
+    return [head, encode_response(header.api_key, header.api_version, response)]

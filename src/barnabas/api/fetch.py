@@ -1,0 +1,206 @@
+"""Fetch: v4-18
+
+Behaviour: whole, checked batches from the one that holds the asked offset on, up to the high
+watermark (or the last stable offset for read_committed); the first batch always comes whole,
+however small the limits. Too few bytes: the request waits, once, until enough have come or its
+time is over, then reads again. Bytes that are not cached are read off the loop.
+
+Version notes: v5 log start. v7 sessions. v9 leader epoch. v10 zstd. v11 rack. v12 flexible,
+diverging epoch. v13 topic ids. v15 replica state. v16 node endpoints. v17, v18 followers only.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from barnabas.api.context import Services, check_leader_epoch, hosted_partition
+from barnabas.api.fetch_sessions import NO_SESSION, Resolved, TopicKey, Wanted
+from barnabas.log.reading import ReadResult
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.ports.exchange import Frames, Later, Peer, Reply
+from barnabas.replica.parked import ParkedFetch
+from barnabas.replica.partition import Partition
+from barnabas.wire.fetch import (
+    TOPIC_IDS_FROM,
+    FetchPartition,
+    FetchPartitionResult,
+    FetchRequest,
+    FetchTopicResult,
+    encode_fetch_response,
+    parse_fetch_request,
+)
+from barnabas.wire.headers import RequestHeader, response_header
+
+_READ_COMMITTED: Final = 1
+
+_Read = ReadResult | asyncio.Future[ReadResult] | None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over the wanted partitions."""
+
+    budget: int
+    size: int = 0
+    failed: bool = False
+    rows: list[tuple[TopicKey, FetchPartitionResult]] = field(default_factory=list)
+    cold: list[tuple[int, "asyncio.Future[ReadResult]"]] = field(default_factory=list)
+
+
+def handle(services: Services, _peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
+    """Answer at once if there is enough; otherwise later."""
+    version = header.api_version
+    request = parse_fetch_request(version, frame, header.body_at)
+    try:
+        resolved = services.sessions.resolve(version, request)
+    except KafkaError as error:
+        return _frames(header, encode_fetch_response(version, error.code.value, NO_SESSION, []))
+    reading = _read_all(services, version, request, resolved.wanted)
+    if reading.cold:
+        return Later(_answer_cold(header, resolved, reading), overlaps=False)
+    if _is_enough(request, resolved, reading):
+        return _answer(header, resolved, reading)
+    return Later(_answer_later(services, header, request, resolved, reading.size), overlaps=False)
+
+
+def _is_enough(request: FetchRequest, resolved: Resolved, reading: _Reading) -> bool:
+    return (
+        reading.size >= request.min_bytes
+        or reading.failed
+        or request.max_wait_ms <= 0
+        or not resolved.wanted
+    )
+
+
+def _read_all(
+    services: Services, version: int, request: FetchRequest, wanted: list[Wanted]
+) -> _Reading:
+    limit = services.cluster.image.config.fetch_max_bytes
+    reading = _Reading(budget=min(max(request.max_bytes, 0), limit))
+    committed_only = request.isolation_level == _READ_COMMITTED
+    for topic, part in wanted:
+        try:
+            partition = _find(services, version, topic, part.index)
+            result = _read_one(partition, part, committed_only, reading)
+        except KafkaError as error:
+            reading.failed = True
+            result = FetchPartitionResult(part.index, error.code.value, -1, records=b"")
+        reading.rows.append((topic, result))
+    return reading
+
+
+def _find(services: Services, version: int, topic: TopicKey, index: int) -> Partition:
+    if version >= TOPIC_IDS_FROM:
+        hosted = services.replicas.by_id.get(topic.topic_id or b"")
+        if hosted is None:
+            raise KafkaError(ErrorCode.unknown_topic_id)
+    else:
+        hosted = services.replicas.by_name.get(topic.name or "")
+    return hosted_partition(hosted, index)
+
+
+def _read_one(
+    partition: Partition, part: FetchPartition, committed_only: bool, reading: _Reading
+) -> FetchPartitionResult:
+    check_leader_epoch(partition, part.current_leader_epoch)
+    log = partition.log
+    diverging = _diverging_epoch(partition, part)
+    stable = partition.last_stable_offset
+    read: _Read = None
+    if diverging is None:
+        read = partition.read(
+            part.fetch_offset,
+            max(min(part.max_bytes, reading.budget), 0),
+            stable if committed_only else partition.high_watermark,
+            at_least_one=reading.size == 0 and not reading.cold,
+        )
+    records: bytes | memoryview = b""
+    if isinstance(read, asyncio.Future):
+        reading.cold.append((len(reading.rows), read))
+        reading.budget -= max(part.max_bytes, 0)
+    elif read is not None:
+        records = read.data
+        reading.size += len(records)
+        reading.budget -= len(records)
+    return FetchPartitionResult(
+        part.index,
+        0,
+        partition.high_watermark,
+        stable,
+        log.start_offset,
+        () if committed_only else None,
+        -1,
+        records,
+        None,
+        diverging,
+    )
+
+
+def _diverging_epoch(partition: Partition, part: FetchPartition) -> tuple[int, int] | None:
+    """KIP-595: where the reader's log and ours part, if its last epoch says they do."""
+    if part.last_fetched_epoch < 0:
+        return None
+    epoch, end = partition.log.epochs.end_offset(part.last_fetched_epoch, partition.log.end_offset)
+    if epoch < 0:
+        raise KafkaError(ErrorCode.offset_out_of_range)
+    return (epoch, end) if epoch < part.last_fetched_epoch or end < part.fetch_offset else None
+
+
+async def _answer_later(
+    services: Services, header: RequestHeader, request: FetchRequest, resolved: Resolved, size: int
+) -> Frames:
+    """Wait, once, for the missing bytes or the deadline; then read again, once."""
+    parked = ParkedFetch(request.min_bytes - size, request.max_wait_ms / 1000)
+    partitions = _partitions(services, header.api_version, resolved.wanted)
+    for partition in partitions:
+        partition.park_fetch(parked)
+    try:
+        await parked.done
+    finally:
+        parked.wake()
+        for partition in partitions:
+            partition.unpark_fetch(parked)
+    reading = _read_all(services, header.api_version, request, resolved.wanted)
+    return await _answer_cold(header, resolved, reading)
+
+
+def _partitions(services: Services, version: int, wanted: list[Wanted]) -> list[Partition]:
+    found = []
+    for topic, part in wanted:
+        try:
+            found.append(_find(services, version, topic, part.index))
+        except KafkaError:
+            continue  # It was answered for in the first pass; there is nothing to wait for.
+    return found
+
+
+async def _answer_cold(header: RequestHeader, resolved: Resolved, reading: _Reading) -> Frames:
+    """Put in what had to come from the disk."""
+    for row, future in reading.cold:
+        topic, result = reading.rows[row]
+        try:
+            result = result._replace(records=(await future).data)
+        except KafkaError as error:
+            result = FetchPartitionResult(result.index, error.code.value, -1, records=b"")
+        reading.rows[row] = (topic, result)
+    return _answer(header, resolved, reading)
+
+
+def _answer(header: RequestHeader, resolved: Resolved, reading: _Reading) -> Frames:
+    session = resolved.session
+    rows = reading.rows
+    if session is not None:
+        news = [row for row in rows if session.is_news(*row)]
+        rows = news if resolved.incremental else rows
+    topics = [
+        FetchTopicResult(topic.name, topic.topic_id, [result for _, result in group])
+        for topic, group in groupby(rows, key=lambda row: row[0])
+    ]
+    session_id = NO_SESSION if session is None else session.id
+    return _frames(header, encode_fetch_response(header.api_version, 0, session_id, topics))
+
+
+def _frames(header: RequestHeader, body: list[bytes | memoryview]) -> Frames:
+    head = response_header(header.api_key, header.api_version, header.correlation_id)
+    return [head, *body]

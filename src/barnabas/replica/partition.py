@@ -1,0 +1,171 @@
+"""One partition as its leader sees it: appending, committing, and who waits for that.
+
+With a single replica a batch is committed as soon as it is appended; with `flush.messages=1`, as
+soon as it is synced.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from barnabas.log.log import Appended, PartitionLog, SyncJob
+from barnabas.log.reading import ReadResult
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.ports.work import Work
+from barnabas.replica.parked import ParkedAppends, ParkedFetch
+from barnabas.wire.records.batch import BatchHeader
+
+logger = logging.getLogger(__name__)
+
+
+class Partition:
+    """One partition that this broker leads."""
+
+    __slots__ = (
+        "_commits",
+        "_disk_failed",
+        "_fetches",
+        "_sync_again",
+        "_syncing",
+        "_syncs",
+        "_uncommitted_bytes",
+        "_unsynced_count",
+        "_work",
+        "deferred",
+        "high_watermark",
+        "leader_epoch",
+        "log",
+        "order",
+    )
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        leader_epoch: int,
+        work: Work,
+        disk_failed: Callable[[str], None],
+    ) -> None:
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.high_watermark = log.end_offset
+        self.order = asyncio.Lock()
+        """Held by an append that has to look into records off the loop."""
+        self.deferred = 0
+        """Appends that wait for `order`: while there are any, others queue behind them."""
+        self._work = work
+        self._disk_failed = disk_failed
+        self._commits = ParkedAppends()
+        self._syncs = ParkedAppends()
+        self._fetches: set[ParkedFetch] = set()
+        self._unsynced_count = 0
+        self._uncommitted_bytes = 0
+        self._syncing = False
+        self._sync_again = False
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What `read_committed` may see; there are no open transactions yet."""
+        return self.high_watermark
+
+    # --- appending -----------------------------------------------------------------------------
+
+    def append(
+        self, records: memoryview, header: BatchHeader, now_ms: int
+    ) -> tuple[Appended, "asyncio.Future[None] | None"]:
+        """Append a checked batch. The future, if any, is done when it may be acknowledged."""
+        log = self.log
+        appended = log.append(records, header, self.leader_epoch, now_ms)
+        end = appended.last_offset + 1
+        if appended.repeated:
+            return appended, None if end <= self.high_watermark else self._commits.park(end)
+        flush_messages = log.config.flush_messages
+        if flush_messages == 1:
+            self._uncommitted_bytes += len(records)
+            self.sync()
+            return appended, self._commits.park(end)
+        self._commit(log.end_offset, len(records))
+        self._unsynced_count += header.count
+        if self._unsynced_count >= flush_messages:
+            self.sync()
+            return appended, self._syncs.park(end)
+        return appended, None
+
+    def _commit(self, offset: int, size: int) -> None:
+        """Everything below `offset` is committed: tell those who wait for it."""
+        self.high_watermark = offset
+        self._commits.release(offset)
+        if self._fetches:
+            for fetch in tuple(self._fetches):
+                fetch.arrived(size)
+
+    # --- syncing -------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Make everything written so far durable, soon; one sync covers all that wait for it."""
+        self._unsynced_count = 0
+        if self._syncing:
+            self._sync_again = True
+            return
+        job = self.log.sync_job()
+        if job is None:
+            return
+        self._syncing = True
+        self._work.run(job.run).add_done_callback(lambda done: self._synced(job, done))
+
+    def _synced(self, job: SyncJob, done: "asyncio.Future[None]") -> None:
+        self._syncing = False
+        error = None if done.cancelled() else done.exception()
+        if done.cancelled() or error is not None:
+            # After a failed sync the kernel may have dropped the pages: trying again would lie.
+            self._disk_failed(f"syncing {self.log.directory} failed: {error or 'cancelled'}")
+            return
+        self.log.synced(job)
+        self._syncs.release(self.log.recovery_point)
+        if self.log.recovery_point > self.high_watermark:
+            size, self._uncommitted_bytes = self._uncommitted_bytes, 0
+            self._commit(self.log.recovery_point, size)
+        if self._sync_again:
+            self._sync_again = False
+            self.sync()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool
+    ) -> "ReadResult | asyncio.Future[ReadResult] | None":
+        """Batches from `offset` on: at once when cached, else a future. None: nothing yet."""
+        log = self.log
+        while True:
+            plan = log.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one)
+            if plan is None:
+                return None
+            result = plan.read_cached()
+            if result is None:
+                return self._work.run(plan.read)
+            if result.data or result.next_position < plan.end:
+                log.remember(plan, result)
+                return result
+            # Compaction can leave nothing at the end of a segment: go on in the next.
+            following = log.next_readable(offset)
+            if following is None:
+                return result
+            offset = following
+
+    def park_fetch(self, fetch: ParkedFetch) -> None:
+        """Tell `fetch` about every commit from now on."""
+        self._fetches.add(fetch)
+
+    def unpark_fetch(self, fetch: ParkedFetch) -> None:
+        """It waits no more."""
+        self._fetches.discard(fetch)
+
+    # --- ending --------------------------------------------------------------------------------
+
+    def stop(self, code: ErrorCode, reason: str) -> None:
+        """This broker serves the partition no more: everybody who waits is told."""
+        self.log.fail(reason)
+        error = KafkaError(code, reason)
+        self._commits.fail(error)
+        self._syncs.fail(error)
+        for fetch in tuple(self._fetches):
+            fetch.wake()
