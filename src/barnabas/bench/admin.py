@@ -1,6 +1,7 @@
 """Topics for the benchmarks: create, wait for, delete, over one raw connection each."""
 
 import secrets
+import socket
 import struct
 import time
 from typing import Final
@@ -20,18 +21,27 @@ def new_topic_name() -> str:
     return "bench-" + secrets.token_hex((frames.TOPIC_BYTES - 6) // 2)
 
 
+def converse(sock: socket.socket, frame: bytes) -> bytes:
+    """Send one request and wait for its answer; the answer's body."""
+    sock.sendall(frame)
+    head = _receive(sock, 8)
+    size = struct.unpack_from(">i", head)[0]
+    if not 4 <= size <= ANSWER_BYTES_MAX:
+        raise RefusedError(f"an answer of {size} bytes")
+    return _receive(sock, size - 4)
+
+
+def _receive(sock: socket.socket, size: int) -> bytes:
+    data = sock.recv(size, socket.MSG_WAITALL) if size else b""
+    if len(data) < size:
+        raise RefusedError("the server closed the connection")
+    return data
+
+
 def exchange(host: str, port: int, frame: bytes) -> bytes:
     """Send one request on a connection of its own; the body of its answer."""
     with connect(host, port) as sock:
-        sock.sendall(frame)
-        with sock.makefile("rb") as stream:
-            head = stream.read(8)
-            if len(head) < 8:
-                raise RefusedError("the server closed the connection")
-            size = struct.unpack_from(">i", head)[0]
-            if not 4 <= size <= ANSWER_BYTES_MAX:
-                raise RefusedError(f"an answer of {size} bytes")
-            return stream.read(size - 4)
+        return converse(sock, frame)
 
 
 class _Reader:
@@ -105,14 +115,19 @@ def create_topic(host: str, port: int, topic: str, configs: dict[str, str] | Non
 
 def wait_for_topic(host: str, port: int, topic: str, *, create: bool) -> None:
     """Ask for the topic (creating it by asking, if wanted) until the broker says it is ready."""
+    with connect(host, port) as sock:
+        wait_for_topic_on(sock, topic, create=create)
+
+
+def wait_for_topic_on(sock: socket.socket, topic: str, *, create: bool) -> None:
+    """`wait_for_topic` on a connection that is open already."""
     deadline = time.monotonic() + READY_S_MAX
     error: int | None = None
     while time.monotonic() < deadline:
-        answer = exchange(host, port, frames.metadata(topic, create=create))
-        error = metadata_errors(answer).get(topic)
+        error = metadata_errors(converse(sock, frames.metadata(topic, create=create))).get(topic)
         if error == _NONE:
             return
-        time.sleep(0.002)
+        time.sleep(0.001)
     raise BarnabasError(f"Topic {topic} was not ready in {READY_S_MAX:.0f} s: error code {error}.")
 
 

@@ -69,9 +69,17 @@ class RefusedError(Exception):
 class Connection(Protocol):
     """One pipeline of requests."""
 
-    requests: int
-    records: int
-    payload_bytes: int
+    @property
+    def requests(self) -> int:
+        """Requests answered without an error."""
+
+    @property
+    def records(self) -> int:
+        """Records in them."""
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of whole batches in them."""
 
     def send(self, count: int) -> None:
         """Put `count` more requests in flight."""

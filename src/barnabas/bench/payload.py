@@ -16,7 +16,9 @@ VALUE_BYTES: Final = 100
 HEADER_BYTES: Final = 61
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
-_VALUE: Final = (b"All the news that Barnabas carries fits in one hundred bytes. " * 2)[:VALUE_BYTES]
+_VALUE: Final = (b"All the news that Barnabas carries fits in one hundred bytes. " * 2)[
+    :VALUE_BYTES
+]
 
 
 class Batch(NamedTuple):

@@ -208,7 +208,7 @@ COLUMNS: Final = (
 NOTES: Final = (
     "ratio: broker/limit in acknowledged records per second, median of the pairs (low, high).",
     "CPU ratio: CPU time per request of the limit divided by the broker's.",
-    "generator: how busy the load generator was against the limit; near 100% it was the bottleneck.",
+    "generator: how busy the load generator was against the limit (near 100%: it held it up).",
 )
 
 

@@ -17,6 +17,15 @@ class Column(NamedTuple):
     form: str = "{}"
 
 
+def machine_facts() -> dict[str, Any]:
+    """What a figure depends on besides the code."""
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+    }
+
+
 @dataclass(frozen=True)
 class Report:
     """The result of one benchmark run."""
@@ -26,7 +35,7 @@ class Report:
     columns: tuple[Column, ...]
     rows: list[dict[str, Any]]
     notes: tuple[str, ...] = ()
-    machine: dict[str, Any] = field(default_factory=lambda: machine_facts())
+    machine: dict[str, Any] = field(default_factory=machine_facts)
 
     def to_json(self) -> str:
         """Everything, for programs and for `bench/results/`."""
@@ -44,8 +53,9 @@ class Report:
     def render(self) -> str:
         """A table of plain text; the notes below it."""
         cells = [[column.title for column in self.columns]]
-        cells += [[show(row.get(column.key), column.form) for column in self.columns]
-                  for row in self.rows]
+        cells += [
+            [show(row.get(column.key), column.form) for column in self.columns] for row in self.rows
+        ]
         widths = [max(len(line[index]) for line in cells) for index in range(len(self.columns))]
         lines = ["  ".join(_aligned(line, widths)).rstrip() for line in cells]
         lines.insert(1, "  ".join("-" * width for width in widths))
@@ -60,15 +70,6 @@ def show(value: Any, form: str) -> str:
 def _aligned(line: list[str], widths: list[int]) -> list[str]:
     first, *rest = zip(line, widths, strict=True)
     return [first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)]
-
-
-def machine_facts() -> dict[str, Any]:
-    """What a figure depends on besides the code."""
-    return {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-    }
 
 
 def median(values: Sequence[float]) -> float:
