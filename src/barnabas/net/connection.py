@@ -111,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         inbox.received += nbytes
         if not self._resting:
             self._work()
-        elif self._closing:
+        elif self._closing or self._stopping:
             inbox.discard()
         else:
             self._pause()
@@ -196,7 +196,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._resting = False
         self._work()
-        if self._paused and not self._resting and not self._transport.is_closing():
+        if not self._resting:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._paused and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
 
@@ -259,11 +263,17 @@ class Connection(asyncio.BufferedProtocol):
         self._abandon()
 
     def finish(self) -> None:
-        """Take no more requests; close once those in flight are answered."""
+        """Take no more requests; close once those in flight are answered.
+
+        What still comes is read and dropped: closing a socket with unread bytes resets it, and
+        a reset can destroy answers on their way.
+        """
         self._stopping = self._resting = True
-        self._pause()
+        self._inbox.discard()
         if not self._outbox.waiting:
             self.close()
+        else:
+            self._read_on()
 
     def _abandon(self) -> None:
         """Overlapping requests are cancelled, an exclusive one runs to its end unheard."""

@@ -11,8 +11,9 @@ from barnabas.ports.exchange import Frames
 _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 
-_JOIN_BYTES_MAX = 64 * 1024
-"""Copying less than this into one piece is cheaper than a vectored write of many."""
+_JOIN_BYTES_MAX = 32 * 1024
+"""Up to here one copy and a plain write cost no more than a vectored write of the pieces; beyond,
+the copy costs more."""
 
 
 class Slot:
