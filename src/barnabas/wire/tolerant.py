@@ -38,7 +38,7 @@ EntityType: TypeAlias = Any
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-_LONGEST_MS: Final = timedelta.max // timedelta(milliseconds=1)
+_LONGEST_MS: Final = timedelta(days=999_999_998) // timedelta(milliseconds=1)
 
 
 class FieldType(NamedTuple):

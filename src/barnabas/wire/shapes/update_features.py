@@ -2,17 +2,10 @@
 
 from dataclasses import dataclass
 
-from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v2 import response
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatableFeatureResult:
-    """What became of one feature, told in versions 0 and 1."""
-
-    feature: str
-    error_code: ErrorCode
-    error_message: str | None = None
+__all__ = ["UpdatableFeatureResult", "UpdateFeaturesResponse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
