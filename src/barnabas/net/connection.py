@@ -118,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer reads more slowly than it asks."""
-        self._full = True
+        self._full = self._resting = True
 
     def resume_writing(self) -> None:
         """It has caught up. Transports say so even inside write(), hence not at once."""

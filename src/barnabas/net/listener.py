@@ -68,18 +68,30 @@ class Listener:
 
     async def start(self, host: str, port: int) -> Address:
         """Listen there; port 0 takes a free one. BarnabasError says what is in the way."""
+        address = await self.bind(host, port)
+        await self.serve()
+        return address
+
+    async def bind(self, host: str, port: int) -> Address:
+        """Take the address, so that it is known; nobody is let in before `serve`."""
         require(not self._servers, "a listener starts once")
         self.loop = asyncio.get_running_loop()
         self.complaints = Complaints(_logger, self.loop.time)
         try:
-            bound = await self._bind(host, port)
-        except socket.gaierror as error:
-            raise BarnabasError(f"host {host} can not be resolved: {error.strerror}") from error
+            self._address = host, await self._bind(host, port)
         except OSError as error:
-            problem = _BIND_PROBLEMS.get(error.errno or 0, f"can not be opened: {error}")
-            raise BarnabasError(f"port {port} on {host} {problem}") from error
+            raise _bind_problem(host, port, error) from error
+        return self._address
+
+    async def serve(self) -> None:
+        """Let clients in."""
+        try:
+            for server in self._servers:
+                await server.start_serving()
+        except OSError as error:
+            self._close_servers()
+            raise _bind_problem(*self._address, error) from error
         self._schedule_sweep()
-        return host, bound
 
     async def _bind(self, host: str, port: int) -> int:
         if host != "localhost":
@@ -94,7 +106,7 @@ class Listener:
 
     async def _serve(self, host: str, port: int) -> int:
         server = await self.loop.create_server(
-            lambda: Connection(self), host, port, backlog=_BACKLOG
+            lambda: Connection(self), host, port, backlog=_BACKLOG, start_serving=False
         )
         if not server.sockets:
             raise OSError(errno.EADDRNOTAVAIL, "no such address family")
@@ -212,3 +224,10 @@ class Listener:
             bytes_in=self._past_in + sum(each[1] for each in traffic),
             bytes_out=self._past_out + sum(each[2] for each in traffic),
         )
+
+
+def _bind_problem(host: str, port: int, error: OSError) -> BarnabasError:
+    if isinstance(error, socket.gaierror):
+        return BarnabasError(f"host {host} can not be resolved: {error.strerror}")
+    problem = _BIND_PROBLEMS.get(error.errno or 0, f"can not be opened: {error}")
+    return BarnabasError(f"port {port} on {host} {problem}")

@@ -1,0 +1,145 @@
+"""A broker: opened from the bottom up, stopped from the top down."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.api.context import Services
+from barnabas.api.dispatch import Dispatcher
+from barnabas.api.fetch_sessions import FetchSessions
+from barnabas.broker.housekeeping import Housekeeping
+from barnabas.broker.outside import Outside
+from barnabas.cluster.changes import (
+    BrokerConfigChanged,
+    Change,
+    PartitionsAdded,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from barnabas.cluster.service import Cluster
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.log.store import LogStore
+from barnabas.net.limits import NetLimits
+from barnabas.net.listener import Listener
+from barnabas.ports.exchange import Address, Peer
+from barnabas.replica.service import Replicas
+
+logger = logging.getLogger(__name__)
+
+GRACE_S: Final = 5.0
+"""How long a stopping broker lets requests in flight come to their end."""
+
+
+class Broker:
+    """One broker on one event loop."""
+
+    def __init__(
+        self, config: BrokerConfig, outside: Outside, failed: Callable[[str], None]
+    ) -> None:
+        self._config = config
+        self._outside = outside
+        self._tell_failed = failed
+        self._failure: str | None = None
+        self.address: Address = ("", 0)
+
+    async def start(self) -> Address:
+        """Lock the directory, load what is stored, recover the logs, then listen."""
+        outside, config = self._outside, self._config
+        self._store = LogStore(outside.files, config.log_dir, outside.clock, outside.entropy)
+        try:
+            self._coordination = outside.open_coordination()
+            self._cluster = Cluster(self._coordination, config, outside.entropy, outside.clock)
+            self._replicas = Replicas(self._store, outside.work, self._disk_failed)
+            self._listener = Listener(Dispatcher(self._services()), _net_limits(config))
+            asked = config.listeners[0]
+            self.address = await self._listener.bind(asked.host, asked.port)
+            await self._cluster.start(*self._advertised_address(self.address))
+            self._cluster.subscribe(self._changed)
+            await self._replicas.open_all(self._cluster.image.topics.values())
+            self._housekeeping = Housekeeping(
+                self._replicas, outside.clock, outside.work, lambda: self._cluster.image.config
+            )
+            self._housekeeping.start()
+            await self._listener.serve()
+        except BaseException:
+            self._store.abandon()
+            raise
+        return self.address
+
+    def _services(self) -> Services:
+        outside = self._outside
+        return Services(
+            node_id=self._config.node_id,
+            cluster=self._cluster,
+            replicas=self._replicas,
+            sessions=FetchSessions(
+                outside.clock,
+                outside.entropy,
+                self._config.max_incremental_fetch_session_cache_slots,
+            ),
+            clock=outside.clock,
+            entropy=outside.entropy,
+            work=outside.work,
+            advertised=self._advertised,
+        )
+
+    def _advertised(self, peer: Peer) -> Address:
+        """Where the asking client reaches us: as configured, else as it has just done so."""
+        return self._advertised_address((peer.local[0], self.address[1]))
+
+    def _advertised_address(self, otherwise: Address) -> Address:
+        told = self._config.advertised_listeners
+        if not told:
+            return otherwise
+        return told[0].host, told[0].port or otherwise[1]
+
+    def _changed(self, change: Change) -> None:
+        """The cluster has changed: open, grow, configure or remove partitions accordingly."""
+        try:
+            match change:
+                case TopicCreated(topic):
+                    self._replicas.create(topic)
+                case PartitionsAdded(topic, first_new):
+                    self._replicas.grow(topic, first_new)
+                case TopicConfigChanged(topic):
+                    self._replicas.configure(topic)
+                case TopicDeleted(topic):
+                    self._replicas.delete(topic)
+                case BrokerConfigChanged():
+                    pass  # Read anew from the image whenever it is needed.
+        except OSError as error:
+            self._disk_failed(f"following a change of topics failed: {error}")
+
+    def _disk_failed(self, reason: str) -> None:
+        """Nothing more is acknowledged; the process has to end and recover at its next start."""
+        if self._failure is None:
+            self._failure = reason
+            logger.critical("the data directory has failed: %s", reason)
+            self._replicas.fail_all(reason)
+            self._tell_failed(reason)
+
+    async def stop(self) -> None:
+        """Finish what is under way, make everything durable, leave the clean-stop mark."""
+        await self._listener.stop(GRACE_S)
+        await self._housekeeping.stop()
+        await self._cluster.close()
+        await self._outside.work.run(self._store.close)
+
+    async def abandon(self) -> None:
+        """Stop as a killed process would: nothing is saved that was not saved already."""
+        await self._listener.stop(0)
+        await self._housekeeping.stop()
+        await self._coordination.close()
+        self._store.abandon()
+
+
+def _net_limits(config: BrokerConfig) -> NetLimits:
+    return NetLimits(
+        frame_bytes_max=config.socket_request_max_bytes,
+        connection_idle_s_max=config.connections_max_idle_ms / 1000,
+        connections_max=config.max_connections,
+        connections_per_address_max=config.max_connections_per_ip,
+    )
+
+
