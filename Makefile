@@ -1,0 +1,40 @@
+# Every target sets up what it needs in .venv; only Python 3.11+, Java and make are expected.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test lint bench test-clients test-kill test-sim test-fuzz clean
+
+help: ## Show what can be done here
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
+
+setup: $(STAMP) ## Install Barnabas and its development tools into .venv
+
+$(STAMP): pyproject.toml setup.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## Start a broker, stream events through it with two client libraries, show the result
+	@$(BIN)/python -m barnabas.cli.demo
+
+up: $(STAMP) ## Start a broker on 127.0.0.1:9092 that stays up (data in ./data)
+	@$(BIN)/barnabas up --data data
+
+test: $(STAMP) lint ## Lint and run every test that needs only Python, Java and make
+	@$(BIN)/pytest
+
+lint: $(STAMP) ## ruff, mypy --strict and the import contracts
+	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check src tests
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP) ## Compare the broker with the limit server; results go to bench/results
+	@$(BIN)/barnabas bench all --results bench/results
+
+clean: ## Remove what the targets above made
+	rm -rf $(VENV) data .mypy_cache .ruff_cache .pytest_cache .hypothesis build
