@@ -212,6 +212,9 @@ NOTES: Final = (
 )
 
 
+CALIBRATED: Final = "Both sides are the limit server: every ratio should be 1.0."
+
+
 def compare(first: Target, second: Target, options: Options) -> list[dict[str, Any]]:
     """Alternate rounds on two servers, shape by shape (which goes first alternates too)."""
     if options.rounds < 1:
@@ -242,6 +245,18 @@ def run(options: Options) -> Report:
     ):
         rows = compare(BrokerTarget(broker, options.topic_configs), LimitTarget(limit), options)
     return Report("ratio", _said(options), COLUMNS, rows, NOTES)
+
+
+def calibrate(options: Options) -> Report:
+    """Compare the limit server with itself: how far from 1.0 this machine's noise leads."""
+    with (
+        tempfile.TemporaryDirectory(prefix="first-", dir=options.data) as first,
+        tempfile.TemporaryDirectory(prefix="second-", dir=options.data) as second,
+        crew.limit_server(Path(first)) as one,
+        crew.limit_server(Path(second)) as other,
+    ):
+        rows = compare(LimitTarget(one), LimitTarget(other), options)
+    return Report("calibrate", _said(options), COLUMNS, rows, (CALIBRATED, *NOTES))
 
 
 def _said(options: Options) -> dict[str, Any]:
