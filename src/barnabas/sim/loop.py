@@ -105,7 +105,7 @@ class SimLoop(BaseEventLoop):
 
     def run_in_executor(  # type: ignore[override]
         self,
-        executor: Any,
+        executor: Any,  # noqa: ARG002 - the signature is asyncio's
         func: Callable[..., Any],
         *args: Any,  # noqa: ARG002
     ) -> NoReturn:

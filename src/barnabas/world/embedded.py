@@ -238,9 +238,10 @@ def _open_session(database: sqlite3.Connection, path: str) -> None:
 
 
 def _damaged(path: str, detail: str) -> BarnabasError:
+    sentence = " ".join(detail.split())
     return BarnabasError(
-        f"The metadata store {path} is damaged ({detail.strip()}): restore it from a backup, or "
-        "remove it to start without the topics it knew."
+        f"The metadata store {path} is damaged ({sentence}): restore it from a backup, or remove "
+        "it to start without the topics it knew."
     )
 
 

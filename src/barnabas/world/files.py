@@ -14,6 +14,9 @@ from barnabas.ports.files import AlreadyLockedError, Buffer
 _MODE: Final = 0o644
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 
+_CLOSED: Final = 2**31 - 1
+"""No process has this descriptor. (-1 would be a ValueError in places, not EBADF.)"""
+
 _SCRATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 """Larger scratch buffers are not kept between reads."""
 
@@ -111,8 +114,8 @@ class DiskFile:
 
     def close(self) -> None:
         """Release the file. Does not sync; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
             os.close(descriptor)
 
 
@@ -150,8 +153,8 @@ class DiskLock:
 
     def release(self) -> None:
         """Let others have it. The file stays: removing it would race with the next owner."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor == _CLOSED:
             return
         self._held.discard(self._identity)
         try:
