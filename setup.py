@@ -5,15 +5,17 @@ Without them the package installs all the same and uses the codec's twin in plai
 
 from setuptools import Extension, setup
 
-CODEC = Extension(
-    "barnabas.wire.records._codec", ["src/barnabas/wire/records/_codec.pyx"], optional=True
-)
+CODEC = Extension("barnabas.wire.records._codec", ["src/barnabas/wire/records/_codec.pyx"])
 
 try:
     from Cython.Build import cythonize
 except ImportError:
     extensions = []
 else:
-    extensions = cythonize([CODEC], compiler_directives={"language_level": "3"})
+    # The C file goes to build/, because one beside the source would end up in the wheel.
+    extensions = cythonize([CODEC], build_dir="build/cython")
+    for extension in extensions:
+        # Set afterwards: cythonize() makes extensions of its own and drops this word.
+        extension.optional = True
 
 setup(ext_modules=extensions)
