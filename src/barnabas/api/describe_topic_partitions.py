@@ -9,6 +9,7 @@ Version notes: v0 only.
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import NamedTuple
 
 from kio.schema.describe_topic_partitions.v0.request import (
     DescribeTopicPartitionsRequest,
@@ -31,36 +32,56 @@ from barnabas.model.topics import INTERNAL_TOPICS, check_topic_name
 _Topic = DescribeTopicPartitionsResponseTopic
 
 
+class _Place(NamedTuple):
+    """A partition of a topic: where a page begins, or the next one does."""
+
+    name: str
+    partition: int
+
+
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """The next page."""
-    image = call.services.cluster.image
+    config = call.services.cluster.image.config
     cursor = request.cursor
-    names = {each.name for each in request.topics} or set(image.topics)
-    if cursor is not None and (
-        cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)
-    ):
+    asked: set[str] = {each.name for each in request.topics}
+    names = asked or set(call.services.cluster.image.topics)
+    if cursor is None:
+        start = _Place("", 0)
+    elif cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
         return _refused(request.topics)
-    first_name, first_index = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
-    room = max(min(image.config.max_request_partition_size_limit, request.response_partition_limit), 1)
+    else:
+        start = _Place(cursor.topic_name, cursor.partition_index)
+    limit = min(config.max_request_partition_size_limit, request.response_partition_limit)
+    wanted = sorted(name for name in names if name >= start.name)
+    return _describe(call, wanted, start, max(limit, 1))
+
+
+def _describe(
+    call: Call, names: Iterable[str], start: _Place, room: int
+) -> DescribeTopicPartitionsResponse:
+    """`names` in order, from `start` on, until there is no room for another partition."""
+    known = call.services.cluster.image.topics
     topics: list[_Topic] = []
-    for name in sorted(name for name in names if name >= first_name):
-        start = first_index if name == first_name else 0
+    for name in names:
         if room == 0:
-            return _page(topics, Cursor(topic_name=TopicName(name), partition_index=i32(0)))
-        topic = image.topics.get(name)
+            return _page(topics, _Place(name, 0))
+        topic = known.get(name)
         if topic is None:
             topics.append(_missing(name))
             continue
-        partitions = _partitions(call, topic, start, room)
+        first = start.partition if name == start.name else 0
+        partitions = _partitions(call, topic, first, room)
         topics.append(_found(topic, partitions))
         room -= len(partitions)
-        end = start + len(partitions)
-        if end < len(topic.partitions):
-            return _page(topics, Cursor(topic_name=TopicName(name), partition_index=i32(end)))
+        if first + len(partitions) < len(topic.partitions):
+            return _page(topics, _Place(name, first + len(partitions)))
     return _page(topics, None)
 
 
-def _page(topics: Iterable[_Topic], cursor: Cursor | None) -> DescribeTopicPartitionsResponse:
+def _page(topics: Iterable[_Topic], rest: _Place | None) -> DescribeTopicPartitionsResponse:
+    cursor = None
+    if rest is not None:
+        cursor = Cursor(topic_name=TopicName(rest.name), partition_index=i32(rest.partition))
     return DescribeTopicPartitionsResponse(
         throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=cursor
     )

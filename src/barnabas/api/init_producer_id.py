@@ -16,6 +16,7 @@ from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
 from barnabas.api.context import Call
+from barnabas.api.producer_ids import producer_ids_of
 from barnabas.api.typed import NO_THROTTLE, ProducerId, i16
 from barnabas.model.errors import ErrorCode
 
@@ -36,11 +37,13 @@ def handle(
 
 
 async def _new_id(call: Call) -> InitProducerIdResponse:
-    services = call.services
-    return _answer(ErrorCode.none, await services.producer_ids.take(services.cluster), 0)
+    cluster = call.services.cluster
+    return _answer(ErrorCode.none, await producer_ids_of(cluster).take(cluster), 0)
 
 
-def _answer(error: ErrorCode, producer_id: int = _NONE, epoch: int = _NONE) -> InitProducerIdResponse:
+def _answer(
+    error: ErrorCode, producer_id: int = _NONE, epoch: int = _NONE
+) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         throttle_time=NO_THROTTLE,
         error_code=error,

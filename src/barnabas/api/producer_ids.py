@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from barnabas.cluster.service import Cluster
 
@@ -21,3 +23,15 @@ class ProducerIds:
                 self._left = iter(await cluster.allocate_producer_ids())
                 taken = next(self._left)
             return taken
+
+
+_OF_CLUSTER: Final[WeakKeyDictionary[Cluster, ProducerIds]] = WeakKeyDictionary()
+"""Each broker of a process has a cluster object of its own, and with it a block of its own."""
+
+
+def producer_ids_of(cluster: Cluster) -> ProducerIds:
+    """The ids this cluster's broker hands out; forgotten together with it."""
+    found = _OF_CLUSTER.get(cluster)
+    if found is None:
+        found = _OF_CLUSTER[cluster] = ProducerIds()
+    return found
