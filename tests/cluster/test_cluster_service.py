@@ -358,3 +358,19 @@ def test_controllers_count_their_terms(entropy: Entropy, tmp_path: Path) -> None
             await cluster.close()
 
     asyncio.run(scenario())
+
+
+def test_new_epochs_are_begun_when_asked_and_stay(entropy: Entropy, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = str(tmp_path / "store")
+        cluster = await started(EmbeddedCoordination(path), entropy)
+        await cluster.create_topics([NewTopic("t", partitions=2)])
+        await cluster.close()
+        for new_epochs, expected in ((False, 0), (True, 1), (False, 1), (True, 2)):
+            cluster = Cluster(EmbeddedCoordination(path), BrokerConfig(), entropy, RealClock())
+            await cluster.start("localhost", 9092, new_epochs=new_epochs)
+            epochs = [state.leader_epoch for state in cluster.image.topics["t"].partitions]
+            assert epochs == [expected] * 2
+            await cluster.close()
+
+    asyncio.run(scenario())

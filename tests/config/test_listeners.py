@@ -10,7 +10,7 @@ from barnabas.model.errors import KafkaError
 def test_loopback_by_default() -> None:
     (listener,) = BrokerConfig().listeners
     assert listener == Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092)
-    assert BrokerConfig().advertised_listeners == (listener,)
+    assert BrokerConfig().advertised_listeners == ()
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.8.8", "[::1]"])
@@ -32,8 +32,10 @@ def test_beyond_loopback_needs_allow_insecure(host: str) -> None:
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
 def test_every_address_can_be_opened_but_not_advertised(host: str) -> None:
     settings = {"listeners": f"PLAINTEXT://{host}:9092", "allow.insecure": "true"}
+    assert BrokerConfig(settings).advertised_listeners == ()
+    advertised = {"advertised.listeners": f"PLAINTEXT://{host}:9092"}
     with pytest.raises(KafkaError, match="the address by which clients reach this broker"):
-        BrokerConfig(settings)
+        BrokerConfig(settings | advertised)
     config = BrokerConfig({**settings, "advertised.listeners": "PLAINTEXT://example.com:19092"})
     assert str(config.advertised_listeners[0]) == "PLAINTEXT://example.com:19092"
 

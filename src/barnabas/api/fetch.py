@@ -58,10 +58,12 @@ def handle(services: Services, _peer: Peer, header: RequestHeader, frame: memory
         return _frames(header, encode_fetch_response(version, error.code.value, NO_SESSION, []))
     reading = _read_all(services, version, request, resolved.wanted)
     if reading.cold:
-        return Later(_answer_cold(header, resolved, reading), overlaps=False)
+        cold = _answer_cold(header, resolved, reading)
+        return Later(cold, overlaps=False, only_waits=True)
     if _is_enough(request, resolved, reading):
         return _answer(header, resolved, reading)
-    return Later(_answer_later(services, header, request, resolved, reading.size), overlaps=False)
+    parked = _answer_later(services, header, request, resolved, reading.size)
+    return Later(parked, overlaps=False, only_waits=True)
 
 
 def _is_enough(request: FetchRequest, resolved: Resolved, reading: _Reading) -> bool:

@@ -54,7 +54,8 @@ class Broker:
             self._listener = Listener(Dispatcher(self._services()), _net_limits(config))
             asked = config.listeners[0]
             self.address = await self._listener.bind(asked.host, asked.port)
-            await self._cluster.start(*self._advertised_address(self.address))
+            host, port = self._advertised_address(self.address)
+            await self._cluster.start(host, port, new_epochs=not self._store.clean)
             self._cluster.subscribe(self._changed)
             await self._replicas.open_all(self._cluster.image.topics.values())
             self._housekeeping = Housekeeping(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from barnabas.cluster import layout
 from barnabas.cluster.image import BrokerNode, Image, Topic
@@ -76,6 +77,25 @@ def load_image(tree: Tree, me: BrokerNode, cluster_id: str, static: BrokerConfig
     for topic in topics:
         _check_mine(topic, me.id)
     return image.with_topics(topics)
+
+
+def bump_leader_epochs(image: Image, controller: int) -> tuple[Image, list[Op]]:
+    """Every partition under the next leader epoch, and what has to be stored for that."""
+    topics: list[Topic] = []
+    operations: list[Op] = []
+    for topic in image.topics.values():
+        states = tuple(
+            replace(
+                state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1
+            )
+            for state in topic.partitions
+        )
+        topics.append(replace(topic, partitions=states))
+        operations += [
+            SetData(layout.state_path(topic.name, number), layout.encode_state(state, controller))
+            for number, state in enumerate(states)
+        ]
+    return image.with_topics(topics), operations
 
 
 def stored_cluster_id(tree: Tree) -> str | None:

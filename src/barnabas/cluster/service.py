@@ -72,16 +72,23 @@ class Cluster:
         call that made it returns. A listener must not raise: the change is done already."""
         self._listeners.append(listener)
 
-    async def start(self, host: str, port: int) -> None:
-        """Register under the address clients reach this broker by, and load what is stored."""
+    async def start(self, host: str, port: int, *, new_epochs: bool = False) -> None:
+        """Register under the address clients reach this broker by, and load what is stored.
+
+        `new_epochs`: the logs may have lost their tails, so every partition's leader begins a
+        new epoch, by which clients notice that what they saw may be gone (KIP-320).
+        """
         me = BrokerNode(self.node_id, host, port, self._config.broker_rack)
         tree = await self._coordination.tree("/")
         cluster_id = loading.stored_cluster_id(tree) or layout.encode_uuid(self._entropy.uuid())
         image = loading.load_image(tree, me, cluster_id, self._config)
         wall_ms = self._clock.wall_ms()
         opening = loading.opening_operations(tree, me, cluster_id, wall_ms)
-        await self._coordination.commit(*opening)
         self._controller_epoch = loading.controller_epoch(tree) + 1
+        if new_epochs:
+            image, bumps = loading.bump_leader_epochs(image, self._controller_epoch)
+            opening += bumps
+        await self._coordination.commit(*opening)
         self._image = image
 
     async def create_topics(

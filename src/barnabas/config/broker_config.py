@@ -110,6 +110,7 @@ class BrokerConfig:
         )
         check_reachable(self.listeners, allow_insecure=self.allow_insecure)
         self.advertised_listeners: tuple[Listener, ...] = self._advertised(protocols)
+        """Empty when not set: each client is then told the address it has just used."""
         self.socket_request_max_bytes: int = values["socket.request.max.bytes"]
         self.connections_max_idle_ms: int = values["connections.max.idle.ms"]
         self.max_connections: int = values["max.connections"]
@@ -118,11 +119,11 @@ class BrokerConfig:
     def _advertised(self, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
         key = "advertised.listeners"
         told = self._values[key]
-        advertised = self.listeners
-        if isinstance(told, tuple):
-            advertised = parse_listeners(key, told, protocols)
-            if not {each.name for each in advertised} <= {each.name for each in self.listeners}:
-                raise invalid(key, ",".join(told), "every advertised name must be in listeners")
+        if not isinstance(told, tuple):
+            return ()
+        advertised = parse_listeners(key, told, protocols)
+        if not {each.name for each in advertised} <= {each.name for each in self.listeners}:
+            raise invalid(key, ",".join(told), "every advertised name must be in listeners")
         for each in advertised:
             if each.is_every_address:
                 raise invalid(key, each, "set it to the address by which clients reach this broker")

@@ -208,7 +208,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _wait_for(self, later: Later) -> None:
         task = self._host.loop.create_task(later.coroutine)
-        slot = self._outbox.reserve(task, overlaps=later.overlaps)
+        cancellable = later.overlaps or later.only_waits
+        slot = self._outbox.reserve(task, overlaps=later.overlaps, cancellable=cancellable)
         self._exclusive = not later.overlaps
         task.add_done_callback(partial(self._finished, slot))
 
@@ -276,14 +277,14 @@ class Connection(asyncio.BufferedProtocol):
             self._read_on()
 
     def _abandon(self) -> None:
-        """Overlapping requests are cancelled, an exclusive one runs to its end unheard."""
+        """Requests that only wait are cancelled, others run to their end unheard."""
         self._inbox.discard()
         self._inbox.shrink()
         while self._outbox.waiting:
             slot = self._outbox.waiting.popleft()
             if slot.task is None or slot.task.done():
                 continue
-            if slot.overlaps:
+            if slot.cancellable:
                 slot.task.cancel()
             self._host.outlive(slot.task)
 

@@ -19,11 +19,18 @@ the copy costs more."""
 class Slot:
     """One request's place in the order of answers."""
 
-    __slots__ = ("frames", "overlaps", "ready", "size", "task")
+    __slots__ = ("cancellable", "frames", "overlaps", "ready", "size", "task")
 
-    def __init__(self, task: "asyncio.Task[Frames | None] | None", overlaps: bool) -> None:
+    def __init__(
+        self,
+        task: "asyncio.Task[Frames | None] | None",
+        *,
+        overlaps: bool,
+        cancellable: bool = False,
+    ) -> None:
         self.task = task
         self.overlaps = overlaps
+        self.cancellable = cancellable
         self.frames: Frames | None = None
         self.size = 0
         self.ready = False
@@ -63,9 +70,11 @@ class Outbox:
         self.waiting.append(slot)
         self._complete(slot, frames)
 
-    def reserve(self, task: "asyncio.Task[Frames | None]", *, overlaps: bool) -> Slot:
+    def reserve(
+        self, task: "asyncio.Task[Frames | None]", *, overlaps: bool, cancellable: bool
+    ) -> Slot:
         """Keep the latest request's place until `task` is done."""
-        slot = Slot(task, overlaps)
+        slot = Slot(task, overlaps=overlaps, cancellable=cancellable)
         self.waiting.append(slot)
         return slot
 

@@ -21,11 +21,12 @@ class Later:
     behind this one, and it is cancelled when the peer goes. Up to `REQUESTS_IN_FLIGHT_MAX` such
     answers can be held at once, so a request whose answer can be large should not overlap.
     Otherwise this connection rests until it is done, and it runs to its end even when the
-    peer goes.
+    peer goes, unless it `only_waits`: then nothing is lost by cancelling it.
     """
 
     coroutine: Coroutine[Any, Any, Frames | None]
     overlaps: bool
+    only_waits: bool = False
 
 
 @final
