@@ -1,7 +1,7 @@
 """Frames cut from any sequence of chunks, and answers matched to their questions."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.link.exchange import Exchange, FrameReader, Question
@@ -15,6 +15,7 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+@settings(deadline=None)
 @given(bodies, st.lists(st.integers(1, 40), min_size=1))
 def test_frames_come_out_however_they_went_in(frames: list[bytes], sizes: list[int]) -> None:
     stream = b"".join(framed(frame) for frame in frames)

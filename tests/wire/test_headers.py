@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
@@ -31,6 +31,7 @@ client_ids = st.none() | st.text(max_size=20)
 correlation_ids = st.integers(-(2**31), 2**31 - 1)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SPOKEN), correlation_ids, client_ids)
 def test_request_headers_are_kios(
     spoken: tuple[int, int], correlation_id: int, client_id: str | None
@@ -56,6 +57,7 @@ def test_request_headers_are_kios(
             parse_request_header(memoryview(encoded[:end]))
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SPOKEN), correlation_ids)
 def test_response_headers_are_kios(spoken: tuple[int, int], correlation_id: int) -> None:
     api_key, version = spoken
@@ -110,6 +112,7 @@ def test_hostile_tagged_fields_are_refused(tags: bytes) -> None:
         parse_request_header(memoryview(header_v2_with_tags(tags)))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_no_bytes_do_worse_than_a_decode_error(frame: bytes) -> None:
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
@@ -208,6 +208,7 @@ def response_as_told(version: int, response: ProduceResponse) -> ProduceResponse
     return ProduceResponse(topics, response.throttle_ms, endpoints)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(VERSIONS), requests, st.binary(max_size=10))
 def test_requests(version: int, request: ProduceRequest, before: bytes) -> None:
     encoded = kio_request(version, request)
@@ -217,6 +218,7 @@ def test_requests(version: int, request: ProduceRequest, before: bytes) -> None:
     assert parsed == request_as_told(version, request)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(VERSIONS), responses, st.binary(max_size=10))
 def test_responses(version: int, response: ProduceResponse, before: bytes) -> None:
     encoded = kio_response(version, response)
