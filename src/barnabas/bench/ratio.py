@@ -136,7 +136,7 @@ def run_round(target: Target, workers: crew.Crew, shape: Shape, options: Options
     size, server = len(batch.data), target.server
     requests = max(1, options.volume_bytes // size)
     topic = target.fresh()
-    host.warm_memory(min(options.volume_bytes, requests * size) + (32 << 20))
+    host.warm_memory(min(options.volume_bytes, requests * size) + (8 << 20))
     write = Load(
         server.host, server.port, topic, "produce", shape.batch_bytes,
         requests, options.seconds, shape.depth, options.connections, options.acks,
