@@ -211,12 +211,10 @@ class SimTransport(asyncio.Transport):
             self._lose(None)
 
     def _depart(self, item: bytes | _End | _Reset) -> None:
-        due = self._loop.time() + self._network.latency()
-        if self._travelling:
-            due = max(due, self._travelling[-1][0])
-        self._travelling.append((due, item))
-        if self._timer is None:
-            self._timer = self._loop.call_at(due, self._land)
+        # Only the first has a timer, so nothing overtakes: the others wait for those before them.
+        self._travelling.append((self._loop.time() + self._network.latency(), item))
+        if not self._network.is_cut(self.machine, self._other().machine):
+            self.travel_on()
 
     def _land(self) -> None:
         """The first of what travels reaches the other end, unless the way is cut."""
