@@ -13,6 +13,7 @@ import pytest
 
 # The suites share modules (tests.compat.…), which the importlib mode of pytest does not find alone.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+pytest.register_assert_rewrite("tests.compat.scenarios")
 
 from tests.compat.clients.probe import Probe  # noqa: E402 - only now it can be found
 

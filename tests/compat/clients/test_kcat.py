@@ -1,0 +1,23 @@
+"""kcat against the broker: every scenario of the table that the library can play."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.clients.kcat_client import KcatClient
+from tests.compat.conftest import TopicMaker
+from tests.compat.scenarios import Scenario, Stage, scenarios_for
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(scope="module")
+def client(bootstrap: str) -> Iterator[KcatClient]:
+    connected = KcatClient(bootstrap)
+    yield connected
+    connected.close()
+
+
+@pytest.mark.parametrize("scenario", scenarios_for(KcatClient), ids=lambda row: row.name)
+def test_kcat(scenario: Scenario, client: KcatClient, make_topic: TopicMaker) -> None:
+    scenario.play(Stage(client, make_topic))

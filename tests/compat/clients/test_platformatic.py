@@ -1,0 +1,23 @@
+"""@platformatic/kafka against the broker: every scenario of the table that the library can play."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.clients.platformatic_client import PlatformaticClient
+from tests.compat.conftest import TopicMaker
+from tests.compat.scenarios import Scenario, Stage, scenarios_for
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(scope="module")
+def client(bootstrap: str) -> Iterator[PlatformaticClient]:
+    connected = PlatformaticClient(bootstrap)
+    yield connected
+    connected.close()
+
+
+@pytest.mark.parametrize("scenario", scenarios_for(PlatformaticClient), ids=lambda row: row.name)
+def test_platformatic(scenario: Scenario, client: PlatformaticClient, make_topic: TopicMaker) -> None:
+    scenario.play(Stage(client, make_topic))
