@@ -62,6 +62,7 @@ class Model:
     sent: list[Sent] = field(default_factory=list)
     """The idempotent producer's last batches, oldest first."""
     next_sequence: int = 0
+    producer: int = 900
 
 
 class Story:
@@ -81,7 +82,7 @@ class Story:
         """Small segments and intervals, so that little data has many of them."""
         sizes = random.Random(f"{self.seed}/config/{number}")
         return TopicConfig(
-            segment_bytes=sizes.choice([400, 1500, 1 << 20]),
+            segment_bytes=sizes.choice([1000, 2500, 1 << 20]),
             index_interval_bytes=sizes.choice([1, 200, 4096]),
             flush_messages=1 if self.models[number].synced_first else 2**63 - 1,
             file_delete_delay_ms=0,
@@ -124,7 +125,7 @@ class Story:
             number = self.chance.randrange(len(partitions))
             partition = partitions[number]
             if ending == "sync error" and step == 5:
-                self.files.faults.fail_next("sync")
+                self.files.faults.fail_next("sync", ".log")
             action = self.chance.random()
             if action < 0.75:
                 waiting += self._append(number, partition, clock)
@@ -135,17 +136,31 @@ class Story:
             elif action < 0.94:
                 await self._delete_records(number, partition, store)
             elif action < 0.97:
-                partition.log.roll(clock.wall_ms())
+                self._roll(partition, clock)
             else:
-                store.checkpoint_job()()
-                for remove in store.take_due_removals():
-                    remove()
+                self._keep_house(store)
             if failures:
                 break
         if self.chance.random() < 0.5:
             await asyncio.sleep(0.2)
         for task in waiting:
             task.cancel()
+
+    def _roll(self, partition: Partition, clock: SimClock) -> None:
+        try:
+            partition.log.roll(clock.wall_ms())
+        except KafkaError as error:
+            _raise_if_dead(error)
+
+    def _keep_house(self, store: LogStore) -> None:
+        try:
+            store.checkpoint_job()()
+        except PowerLostError:
+            raise
+        except OSError:
+            return  # A full disk; the broker logs it and tries again later.
+        for remove in store.take_due_removals():
+            remove()
 
     def _append(
         self, number: int, partition: Partition, clock: SimClock
@@ -156,9 +171,11 @@ class Story:
         if idempotent and model.sent and model.sent[-1].offset < 0:
             # Its last batch was refused: a client repeats it before it sends another.
             return self._send(number, partition, model.sent[-1], clock)
+        if idempotent and len(model.sent) == 5 and not model.sent[0].acknowledged:
+            return []  # Five in flight is all the protocol allows.
         self.counter += 1
         count = self.chance.randrange(1, 4)
-        size = self.chance.choice([1, 30, 600])
+        size = self.chance.choice([1, 30, 200])
         values = [f"{number}:{self.counter}:{i}:".encode() + b"x" * size for i in range(count)]
         batch = Sent(values, model.next_sequence if idempotent else -1)
         if idempotent:
@@ -180,13 +197,15 @@ class Story:
             model.at.setdefault(offset, set()).add(value)
         try:
             appended, acknowledged = partition.append(view, header, clock.wall_ms())
-        except KafkaError:
+        except KafkaError as error:
+            _raise_if_dead(error)
             return []
         batch.offset = appended.first_offset
         for place, value in enumerate(batch.values, appended.first_offset):
             model.at.setdefault(place, set()).add(value)
             model.appended[place] = value
         if acknowledged is None:
+            batch.acknowledged = True
             return []
         return [asyncio.ensure_future(self._await_promise(model, batch, acknowledged))]
 
@@ -205,7 +224,7 @@ class Story:
         has_producer = batch.sequence >= 0
         return encode_batch(
             [(clock.wall_ms(), None, value, []) for value in batch.values],
-            producer_id=900 + number if has_producer else -1,
+            producer_id=self.models[number].producer if has_producer else -1,
             producer_epoch=0 if has_producer else -1,
             base_sequence=batch.sequence,
         )
@@ -216,7 +235,12 @@ class Story:
             return
         start = self.chance.randrange(log.start_offset, partition.high_watermark)
         log.advance_start(start)
-        store.checkpoint_job()()
+        try:
+            store.checkpoint_job()()
+        except PowerLostError:
+            raise
+        except OSError:
+            return  # A full disk: the deletion is not acknowledged.
         model.start_offset = start
         gone = log.expired(0, partition.high_watermark)
         if gone:
@@ -291,6 +315,9 @@ class Story:
     def _repeat_last(self, number: int, partition: Partition, clock: SimClock) -> None:
         """A client that lost its connection repeats what was not acknowledged, in order."""
         model = self.models[number]
+        if self.lost and not model.synced_first:
+            # Acknowledged batches may be gone; a client notices the gap and starts over.
+            model.sent, model.next_sequence, model.producer = [], 0, model.producer + 10
         kept = [s for s in model.sent if model.appended.get(s.offset) == s.values[0]]
         for batch in model.sent:
             was_kept = batch in kept
@@ -308,6 +335,11 @@ class Story:
             else:
                 batch.offset = appended.first_offset
                 model.appended.update(enumerate(batch.values, batch.offset))
+
+
+def _raise_if_dead(error: KafkaError) -> None:
+    if isinstance(error.__cause__, PowerLostError):
+        raise error.__cause__
 
 
 def tell(seed: int) -> dict[str, int]:

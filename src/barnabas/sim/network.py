@@ -2,6 +2,7 @@
 
 Code runs on the machine named by `on_machine()`; tasks and connections started there stay there.
 "localhost" and "127.0.0.1" mean the machine one is on; any other host name is a machine's name.
+There is no IPv6.
 Possible faults: any latency, any segmentation, a connection that breaks at any segment
 (`break_chance`, `break_all`), two machines that can not reach each other for a while (`cut`,
 `heal`: bytes wait, connects time out), and a machine whose process dies (`kill_machine`).
@@ -21,7 +22,7 @@ from barnabas.sim.transport import WINDOW_BYTES, SimTransport
 CONNECT_S_MAX: Final = 127.0
 """How long Linux repeats a SYN before it says ETIMEDOUT."""
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1"})
 _FIRST_FREE_PORT: Final = 49_152
 
 _machine: contextvars.ContextVar[str] = contextvars.ContextVar("machine", default="localhost")
@@ -219,6 +220,8 @@ class SimServer(asyncio.AbstractServer):
     """A listener. `wait_closed` also waits for the connections, as asyncio does since 3.12."""
 
     def __init__(self, network: SimNetwork, factory: ProtocolFactory, host: str, port: int) -> None:
+        if ":" in host:
+            raise OSError(errno.EADDRNOTAVAIL, f"simulated machines have no IPv6: {host}")
         self.context = contextvars.copy_context()
         self._network = network
         self._factory = factory
