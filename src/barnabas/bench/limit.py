@@ -112,7 +112,7 @@ class Limit(asyncio.BufferedProtocol):
         self._keep(at, filled)
 
     def _send(self, answers: list[bytes]) -> None:
-        """One write for all: each write costs uvloop about as much as a small request."""
+        """One write for all: one write per answer took about twice the CPU time at depth 5."""
         if answers:
             self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
 
