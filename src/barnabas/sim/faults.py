@@ -46,6 +46,10 @@ class Faults:
         """The next call of that kind on such a path fails."""
         self._planned.append((kind, path_contains))
 
+    def call_off(self) -> None:
+        """Faults that were ordered and have not struck yet will not."""
+        self._planned.clear()
+
     def strikes(self, kind: FaultKind, path: str) -> bool:
         """Whether this call fails."""
         struck = self._is_planned(kind, path) or self._likely(getattr(self.chances, kind))

@@ -248,6 +248,7 @@ class Story:
 
     def _die(self, ending: str, store: LogStore, work: SimWork) -> None:
         self.files.faults.chances = Chances()
+        self.files.faults.call_off()
         self.lost = ending not in ("kill", "stop")
         if ending == "stop":
             try:

@@ -82,7 +82,8 @@ class SimLoop(BaseEventLoop):
             return
         self._spins += 1
         if self._spins > self._spins_max:
-            raise SpinningError(f"{self._spins} turns at second {self._now}: {self._stuck()}")
+            self._spins = 0  # what is left still has to be cancelled, which takes some turns
+            raise SpinningError(f"{self._spins_max} turns at second {self._now}: {self._stuck()}")
 
     def pending_tasks(self) -> Sequence["asyncio.Task[Any]"]:
         """Tasks not yet done, in the order they were made (asyncio.all_tasks has no order)."""
