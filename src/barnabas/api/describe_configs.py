@@ -2,7 +2,8 @@
 
 Behaviour: the settings of topics, of this broker by its id, or of all brokers by the empty name,
 with where each comes from; all keys, or those that are named and exist. The same question asked
-twice is answered once. Loggers, client metrics and groups have no settings here.
+twice is answered once. Loggers, client metrics and groups may be asked about, and have no
+settings here.
 
 Version notes: v1 sources and synonyms. v3 types and documentation. v4 flexible.
 """
@@ -78,10 +79,7 @@ def _describe(call: Call, resource_type: int, name: str) -> Iterator[Described]:
             check_broker_name(name, call.services.node_id)
             return describe_broker(image.config) if name else describe_broker_defaults(image.config)
         case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
-            kind = ResourceType(resource_type).name
-            raise KafkaError(
-                ErrorCode.invalid_request, f"Resources of type {kind} have no settings here."
-            )
+            return iter(())
         case _:
             raise KafkaError(ErrorCode.invalid_request, UNKNOWN_ENUM_MESSAGE)
 

@@ -58,6 +58,9 @@ def _answer(hosted: HostedTopic | None, asked: OffsetForLeaderPartition) -> Epoc
 
 def _end_of(partition: Partition, epoch: int) -> tuple[int, int]:
     log = partition.log
-    if epoch == partition.leader_epoch:
-        return epoch, log.end_offset  # also before the first record of it is written
-    return log.epochs.end_offset(epoch, log.end_offset)
+    newest = log.epochs.latest
+    if not 0 <= epoch <= partition.leader_epoch or epoch < newest:
+        return log.epochs.end_offset(epoch, log.end_offset)
+    # Nothing was written after that epoch, or even in it: a client that learned of the epoch from
+    # an idle partition has seen nothing that is not here.
+    return (newest if newest >= 0 and epoch < partition.leader_epoch else epoch), log.end_offset

@@ -1,0 +1,113 @@
+"""A well-formed request of every API at every version is decoded, handled and answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas.api.table import SERVED
+from barnabas.model.errors import DecodeError
+from barnabas.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from tests.api.conftest import House
+
+_PARTITION = {"partition_index": 0}
+_TOPIC = {"resource_type": 2, "resource_name": "there"}
+
+_BODIES: dict[str, dict[str, Any]] = {
+    "list_offsets": {
+        "replica_id": -1,
+        "topics": [{"name": "there", "partitions": [{**_PARTITION, "timestamp": 0}]}],
+    },
+    "metadata": {"topics": [{"name": "there"}, {"name": "new"}]},
+    "find_coordinator": {"coordinator_keys": ["g", "h"]},
+    "api_versions": {"client_software_name": "tests", "client_software_version": "1.0"},
+    "create_topics": {"topics": [{"name": "new", "num_partitions": 2, "replication_factor": 1}]},
+    "delete_topics": {"topics": [{"name": "there"}, {"name": "never"}]},
+    "delete_records": {"topics": [{"name": "there", "partitions": [{**_PARTITION, "offset": 1}]}]},
+    "init_producer_id": {"transactional_id": None},
+    "offset_for_leader_epoch": {
+        "topics": [{"topic": "there", "partitions": [{"partition": 0, "leader_epoch": 0}]}]
+    },
+    "describe_configs": {"resources": [{**_TOPIC, "configuration_keys": None}]},
+    "alter_configs": {
+        "resources": [{**_TOPIC, "configs": [{"name": "retention.ms", "value": "1"}]}]
+    },
+    "describe_log_dirs": {"topics": None},
+    "create_partitions": {"topics": [{"name": "there", "count": 3, "assignments": None}]},
+    "incremental_alter_configs": {
+        "resources": [
+            {**_TOPIC, "configs": [{"name": "retention.ms", "config_operation": 0, "value": "1"}]}
+        ]
+    },
+    "describe_cluster": {},
+    "describe_producers": {"topics": [{"name": "there", "partition_indexes": [0]}]},
+    "list_config_resources": {},
+    "describe_topic_partitions": {"topics": [{"name": "there"}], "response_partition_limit": 10},
+}
+
+_OLD_FORMS: dict[str, tuple[int, dict[str, Any]]] = {
+    "find_coordinator": (3, {"key": "g"}),
+    "delete_topics": (5, {"topic_names": ["there", "never"]}),
+}
+"""What the versions up to a number ask in another form."""
+
+_VERSIONS = [
+    (name, version)
+    for key, name in SERVED.items()
+    if name in _BODIES
+    for version in range(APIS[key].min_version, APIS[key].max_version + 1)
+]
+
+
+def _body(name: str, version: int) -> dict[str, Any]:
+    until, old = _OLD_FORMS.get(name, (-1, {}))
+    return old if version <= until else _BODIES[name]
+
+
+def _only_known(name: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
+    return {} if name == "api_versions" and version < 3 else body
+
+
+def _errors(answer: Any) -> set[str]:
+    if isinstance(answer, list):
+        return {error for each in answer for error in _errors(each)}
+    if not isinstance(answer, dict):
+        return set()
+    own = {answer["error_code"]} if "error_code" in answer else set()
+    return own | {error for each in answer.values() for error in _errors(each)}
+
+
+_EXPECTED = {
+    "delete_topics": {"none", "unknown_topic_or_partition"},
+    "find_coordinator": {"coordinator_not_available"},
+}
+
+
+def test_every_message_api_is_here() -> None:
+    assert _BODIES.keys() == set(SERVED.values()) - {"produce", "fetch"}
+
+
+@pytest.mark.parametrize(("name", "version"), _VERSIONS)
+def test_is_answered(house: House, name: str, version: int) -> None:
+    house.topic("there", 2)
+    house.append("there", 1, 2, 3)
+    body = _only_known(name, version, _body(name, version))
+    errors = _errors(house.ask(name, version, **body))
+    assert errors <= _EXPECTED.get(name, {"none"})
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 99), (3, -1), (4, 0), (999, 0), (11, 0)])
+def test_what_is_not_served_closes_the_connection(house: House, key: int, version: int) -> None:
+    frame = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + bytes(20)
+    with pytest.raises(DecodeError):
+        house.send(frame)
+
+
+def test_a_message_cut_short_closes_the_connection(house: House) -> None:
+    from barnabas.wire.headers import request_header
+
+    with pytest.raises(DecodeError):
+        house.send(request_header(3, 1, 7) + b"\0\0")
