@@ -109,6 +109,8 @@ class Connection(asyncio.BufferedProtocol):
         inbox = self._inbox
         inbox.end += nbytes
         inbox.received += nbytes
+        if inbox.end < inbox.goal:
+            return
         if not self._resting:
             self._work()
         elif self._closing or self._stopping:

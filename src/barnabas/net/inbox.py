@@ -17,7 +17,11 @@ of the next large frame lands at the front of the buffer and never has to be mov
 
 
 class Inbox:
-    """Bytes from `start` to `end` have arrived and are not dispatched yet."""
+    """Bytes from `start` to `end` have arrived and are not dispatched yet.
+
+    `goal` is where the begun frame ends, or 0 while that is not known: until `end` is there,
+    `next_frame` has nothing to give, and needs not be asked for each piece of a large frame.
+    """
 
     __slots__ = (
         "_base_bytes",
@@ -27,6 +31,7 @@ class Inbox:
         "_view",
         "buffer",
         "end",
+        "goal",
         "received",
         "start",
     )
@@ -42,7 +47,7 @@ class Inbox:
     def _replace(self, capacity: int) -> None:
         self.buffer = bytearray(capacity)
         self._view = memoryview(self.buffer)
-        self.start = self.end = 0
+        self.start = self.end = self.goal = 0
 
     def next_frame(self) -> memoryview | None:
         """The next complete frame, without its size, or None. DecodeError for an absurd size."""
@@ -60,23 +65,29 @@ class Inbox:
         start += _SIZE_BYTES
         finish = start + size
         if finish > self.end:
+            self.goal = finish
             return None
         self.start = finish
+        self.goal = 0
         return self._view[start:finish]
 
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
+        if not self.end < self.goal <= len(self.buffer):
+            self._make_room()
+        if self.goal - self.end > _WHOLE_READ_BYTES:
+            return self._view[self.end : self.goal]
+        return self._view[self.end :]
+
+    def _make_room(self) -> None:
         held = self.end - self.start
         want = self._frame_wanted(held)
         if self.start and (self.start + want > len(self.buffer) or self.end == len(self.buffer)):
             self._view[:held] = self._view[self.start : self.end]
+            self.goal = max(0, self.goal - self.start)
             self.start, self.end = 0, held
         if self.end == len(self.buffer):
             self._grow(held, want)
-        finish = self.start + want
-        if finish - self.end > _WHOLE_READ_BYTES:
-            return self._view[self.end : finish]
-        return self._view[self.end :]
 
     def _frame_wanted(self, held: int) -> int:
         """How many bytes the first frame takes with its size, as far as that is known."""
@@ -93,10 +104,10 @@ class Inbox:
         capacity = held + min(held, self._growth_bytes_max)
         if want > held:
             capacity = min(capacity, want)
-        view = self._view
+        view, goal = self._view, self.goal
         self._replace(capacity)
         self._view[:held] = view[:held]
-        self.end = held
+        self.end, self.goal = held, goal
 
     @property
     def partial(self) -> bool:
@@ -110,4 +121,4 @@ class Inbox:
 
     def discard(self) -> None:
         """Forget everything held; the connection is closing."""
-        self.start = self.end = 0
+        self.start = self.end = self.goal = 0
