@@ -119,3 +119,12 @@ def test_of_a_setting_given_twice_the_last_counts(house: House) -> None:
 
 def test_no_topics(house: House) -> None:
     assert _create(house) == []
+
+
+def test_one_request_creates_a_bounded_number(house: House) -> None:
+    topics = [{"name": f"t{n}"} for n in range(1001)]
+    answers = _create(house, *topics, validate_only=True)
+    assert {each["error_code"] for each in answers} == {"policy_violation"}
+    assert len(answers) == 1001
+    answers = _create(house, *topics[:1000], topics[0], version=4, validate_only=True)
+    assert [each["error_code"] for each in answers].count("none") == 999

@@ -95,3 +95,13 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(
 def test_a_partition_named_twice_is_answered_once(house: House) -> None:
     _trimmed(house)
     assert _delete(house, 3, 5) == [("none", 5)]
+
+
+def test_what_could_not_be_stored_is_not_acknowledged(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    _trimmed(house)
+    root, house.store.root = house.store.root, "/elsewhere"
+    assert _delete(house, 4) == [("kafka_storage_error", -1)]
+    house.store.root = root
+    assert "could not be stored" in caplog.text

@@ -107,3 +107,13 @@ def test_the_same_question_is_answered_once(house: House) -> None:
     resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}
     answer = house.ask("describe_configs", 4, resources=[resource] * 10_000)
     assert len(answer["results"]) == 1
+
+
+def test_many_lists_of_keys_for_one_resource(house: House) -> None:
+    resources = [
+        {"resource_type": BROKER, "resource_name": "1", "configuration_keys": [f"x{n}"]}
+        for n in range(2000)
+    ]
+    answer = house.ask("describe_configs", 4, resources=resources)
+    assert len(answer["results"]) == 2000
+    assert all(each["configs"] == [] for each in answer["results"])

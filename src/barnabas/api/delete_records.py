@@ -8,6 +8,7 @@ not be deleted this way. When a partition is named twice, the last offset counts
 Version notes: v2 flexible.
 """
 
+import logging
 from typing import Final
 
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
@@ -21,6 +22,8 @@ from barnabas.api.context import Call, hosted_partition
 from barnabas.api.typed import NO_THROTTLE, TopicName, i32, i64
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import INTERNAL_TOPICS
+
+logger = logging.getLogger(__name__)
 
 _HIGH_WATERMARK: Final = -1
 
@@ -40,8 +43,23 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
         for name, found in wanted.items()
     ]
     if any(each.error_code is ErrorCode.none for topic in topics for each in topic.partitions):
-        await call.services.work.run(call.services.replicas.store.checkpoint_job())
+        try:
+            await call.services.work.run(call.services.replicas.store.checkpoint_job())
+        except OSError as error:
+            logger.error("where the logs begin could not be stored: %s", error)
+            topics = [_not_stored(topic) for topic in topics]
     return DeleteRecordsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
+
+
+def _not_stored(topic: DeleteRecordsTopicResult) -> DeleteRecordsTopicResult:
+    """What was done may be undone by a crash: the client must not count on it."""
+    partitions = tuple(
+        _result(each.partition_index, -1, ErrorCode.kafka_storage_error)
+        if each.error_code is ErrorCode.none
+        else each
+        for each in topic.partitions
+    )
+    return DeleteRecordsTopicResult(name=topic.name, partitions=partitions)
 
 
 def _delete(call: Call, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:

@@ -8,7 +8,8 @@ settings here.
 Version notes: v1 sources and synonyms. v3 types and documentation. v4 flexible.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from kio.schema.describe_configs.v4.request import (
     DescribeConfigsRequest,
@@ -40,20 +41,27 @@ from barnabas.model.topics import check_topic_name
 
 
 def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """One result for each different resource."""
+    """One result for each different question."""
+    # Describing a resource costs far more than naming it: each is described once, however many
+    # lists of keys it is asked for with.
+    describe = cache(lambda kind, name: tuple(_describe(call, kind, name)))
     return DescribeConfigsResponse(
         throttle_time=NO_THROTTLE,
-        results=tuple(_result(call, request, each) for each in dict.fromkeys(request.resources)),
+        results=tuple(
+            _result(describe, request, each) for each in dict.fromkeys(request.resources)
+        ),
     )
 
 
 def _result(
-    call: Call, request: DescribeConfigsRequest, asked: DescribeConfigsResource
+    describe: Callable[[int, str], tuple[Described, ...]],
+    request: DescribeConfigsRequest,
+    asked: DescribeConfigsResource,
 ) -> DescribeConfigsResult:
     error, message = ErrorCode.none, ""
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
     try:
-        described = _chosen(asked, _describe(call, asked.resource_type, asked.resource_name))
+        described = _chosen(asked, describe(asked.resource_type, asked.resource_name))
         configs = tuple(_config(request, each) for each in described)
     except KafkaError as refusal:
         error, message = refusal.code, message_of(refusal.code, refusal.message) or ""
