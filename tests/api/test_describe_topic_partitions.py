@@ -98,3 +98,10 @@ def test_a_cursor_behind_the_last_partition(house: House) -> None:
 def test_invalid_name(house: House) -> None:
     (topic,) = _ask(house, "a/b")["topics"]
     assert topic["error_code"] == "invalid_topic_exception"
+
+
+def test_a_page_that_ends_with_a_topic_says_nothing_of_the_next(house: House) -> None:
+    _two_topics(house)
+    answer = _ask(house, limit=3)
+    assert _rows(answer) == [("parts-a", [0, 1, 2])]
+    assert answer["next_cursor"] == {"topic_name": "parts-b", "partition_index": 0}
