@@ -80,11 +80,17 @@ class Housekeeping:
                 logger.error("retention of %s has to wait: %s", log.partition.directory, error)
 
     def sync(self) -> None:
-        """Sync logs whose oldest unsynced batch is older than `flush.ms`."""
+        """Sync rolled segments, and logs whose oldest unsynced batch is older than `flush.ms`.
+
+        Rolled segments are synced whatever the settings, as in Kafka: after an unclean stop only
+        what lies behind the last sync has to be looked through.
+        """
         now_ms = self._clock.wall_ms()
         for partition in self._replicas:
-            since_ms = partition.log.unsynced_since_ms
-            if since_ms is not None and now_ms - since_ms >= partition.log.config.flush_ms:
+            log = partition.log
+            since_ms = log.unsynced_since_ms
+            overdue = since_ms is not None and now_ms - since_ms >= log.config.flush_ms
+            if overdue or log.has_unsynced_roll:
                 partition.sync()
 
     def checkpoint(self) -> None:

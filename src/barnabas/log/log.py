@@ -249,6 +249,11 @@ class PartitionLog:
         """When the oldest unsynced batch was appended."""
         return self._tail_since_ms if self.recovery_point < self.end_offset else None
 
+    @property
+    def has_unsynced_roll(self) -> bool:
+        """Whether a segment that is written no more waits to be synced."""
+        return self.recovery_point < self._active.base_offset
+
     def sync_job(self) -> SyncJob | None:
         """What must be synced for everything written so far; None when all of it is."""
         if self.recovery_point >= self.end_offset:
@@ -311,9 +316,11 @@ class PartitionLog:
     def expired(self, now_ms: int, up_to: int) -> list[Segment]:
         """The oldest segments that retention by time, by size or by log start lets go.
 
-        Never one that holds a record at or after `up_to` (the high watermark), never the newest.
+        Never the newest, never one that holds a record at or after `up_to` (the high watermark),
+        and none before the segment after it is synced: that one's snapshot must survive.
         """
         config = self.config
+        up_to = min(up_to, self.recovery_point)
         deletes = "delete" in config.cleanup_policy
         excess = self.size - config.retention_bytes if config.retention_bytes >= 0 else -1
         gone: list[Segment] = []
@@ -336,18 +343,16 @@ class PartitionLog:
         if now_ms - newest > config.retention_ms:
             self.roll(now_ms)
 
-    def drop(self, segments: list[Segment]) -> list[str]:
-        """Forget the oldest `segments`; returns the renamed files, to be removed after a delay."""
+    def drop(self, segments: list[Segment]) -> None:
+        """Forget the oldest `segments`; their files are the caller's to remove."""
         count = len(segments)
         require(segments == self.segments[:count], "only the oldest segments go")
         require(count < len(self.segments), "a log keeps one segment")
-        renamed = [path for segment in segments for path in segment.mark_deleted()]
         self.segments = self.segments[count:]
         self._bases = self._bases[count:]
         self._hints.clear()
         self.advance_start(max(self.start_offset, self.segments[0].base_offset))
         self._drop_snapshots(lambda offset: offset < self.segments[0].base_offset)
-        return renamed
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove every batch that holds a record at or after `offset`, and what depends on it."""
@@ -356,8 +361,7 @@ class PartitionLog:
         slot = max(bisect_right(self._bases, offset) - 1, 0)
         for segment in self.segments[slot + 1 :]:
             segment.close()
-            for path in segment.mark_deleted():
-                self.remove_file(path)
+            segment.remove_files()
         self.keep_segments(slot + 1)
         segment = self.segments[slot]
         position = next(
@@ -369,6 +373,8 @@ class PartitionLog:
             segment.size,
         )
         segment.truncate(position)
+        segment.file.sync()
+        self.sync_names()
         self._rescan(segment, now_ms)
         self.recovery_point = min(self.recovery_point, self.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
@@ -387,14 +393,14 @@ class PartitionLog:
         """Throw everything away and begin anew at `offset`."""
         for segment in self.segments:
             segment.close()
-            for path in segment.mark_deleted():
-                self.remove_file(path)
+            segment.remove_files()
         self._drop_snapshots(lambda _: True)
         self.segments = [Segment.create(self._files, self.directory, offset, now_ms)]
         self.keep_segments(1)
         self.start_offset = self.end_offset = self.recovery_point = offset
         self.producers = ProducerStates()
         self.epochs.truncate_end(offset)
+        self.sync_names()
 
     def keep_segments(self, count: int) -> None:
         """Forget all but the oldest `count` segments (their files are the caller's business)."""
@@ -408,9 +414,10 @@ class PartitionLog:
         spans = [(segment, self._ends(segment)) for segment in self.segments]
         self.producers = restored_producers(self._files, self.directory, spans, up_to, now_ms)
 
-    def remove_file(self, path: str) -> None:
-        """Remove a file of this log."""
-        self._files.remove(path)
+    def sync_names(self) -> None:
+        """Make the names of this log's files, and its own, durable."""
+        self._files.sync_dir(self.directory)
+        self._files.sync_dir(self.directory.rpartition("/")[0])
 
     def _drop_snapshots(self, unwanted: Callable[[int], bool]) -> None:
         for offset, path in snapshots_in(self._files, self.directory):

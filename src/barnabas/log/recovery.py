@@ -99,16 +99,13 @@ def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
 
 
 def _find_segments(place: LogPlace, now_ms: int) -> list[Segment]:
-    """The segments on disk, oldest first; leftovers of deletions are swept away."""
+    """The segments on disk, oldest first, without what lies wholly below the log's start."""
     files, directory = place.files, place.directory
-    bases = []
-    for name in files.list(directory):
-        if name.endswith(names.DELETED):
-            files.remove(f"{directory}/{name}")
-        base = names.offset_of(name, names.LOG)
-        if base is not None:
-            bases.append(base)
-    segments = [Segment.existing(files, directory, base, now_ms) for base in sorted(bases)]
+    found = (names.offset_of(name, names.LOG) for name in files.list(directory))
+    bases = sorted(base for base in found if base is not None)
+    segments = [Segment.existing(files, directory, base, now_ms) for base in bases]
+    while len(segments) > 1 and segments[1].base_offset <= place.start_offset:
+        segments.pop(0).remove_files()
     if not segments:
         segments = [Segment.create(files, directory, place.start_offset, now_ms)]
     for segment in segments[:-1]:
@@ -155,7 +152,16 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
         segment = log.segments[slot]
         if segment.base_offset < log.end_offset:
             raise DamagedLogError(f"{segment.path(names.LOG)} overlaps the segment before it")
+        if segment.base_offset > max(log.end_offset, place.recovery_point):
+            # The tail of the segment before is gone as a whole: there was no bad batch to see.
+            # (Below the recovery point a gap is compaction's.)
+            _remove_segments(log, slot)
+            break
         log.end_offset = segment.base_offset
+        if slot > first:
+            # Snapshots above the first segment were not believed; this one stands in for them.
+            log.write_snapshot()
+            segment.name_synced = False
         cut = _recover_segment(log, segment, place)
         if slot < len(log.segments) - 1 or cut:
             segment.write_indexes()
@@ -221,17 +227,19 @@ def _cut(segment: Segment, position: int, problem: str) -> None:
         segment.path(names.LOG), segment.size, position, problem,
     )  # fmt: skip
     segment.truncate(position)
+    # Otherwise power loss could undo the cut, and old batches turn up behind new ones.
+    segment.file.sync()
 
 
 def _remove_segments(log: PartitionLog, slot: int) -> None:
-    """What follows a cut can not be joined to the log."""
+    """What follows a cut can not be joined to the log, and must not come back either."""
     doomed = log.segments[slot:]
     for segment in doomed:
         logger.warning("%s: removed, since the log ends before it", segment.path(names.LOG))
         segment.close()
-        for path in segment.mark_deleted():
-            log.remove_file(path)
+        segment.remove_files()
     log.keep_segments(slot)
+    log.sync_names()
 
 
 def _rebuild_indexes(segment: Segment, interval: int) -> None:

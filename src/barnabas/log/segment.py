@@ -172,12 +172,8 @@ class Segment:
             self._file.close()
             self._file = None
 
-    def mark_deleted(self) -> list[str]:
-        """Rename the files to `.deleted`, so that a crash does not bring them back."""
-        renamed = []
+    def remove_files(self) -> None:
+        """Remove every file of the segment."""
         for suffix in names.SEGMENT_SUFFIXES:
-            path = self.path(suffix)
-            if self._files.exists(path):
-                self._files.rename(path, path + names.DELETED)
-                renamed.append(path + names.DELETED)
-        return renamed
+            if self._files.exists(self.path(suffix)):
+                self._files.remove(self.path(suffix))

@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +26,14 @@ _CLEAN_MARK = b'{"version":0,"brokerEpoch":-1}'
 
 @dataclass(slots=True)
 class _Doomed:
-    """Files waiting out `file.delete.delay.ms`, in case somebody still reads them."""
+    """Files waiting out `file.delete.delay.ms`, in case somebody still reads them.
+
+    And until the checkpoint of that number is written: only when it says that the log begins
+    behind them may they go, for power loss could bring some of them back.
+    """
 
     due_s: float
+    checkpoint: int
     remove: Callable[[], None]
 
 
@@ -41,7 +47,10 @@ class LogStore:
         self._clock = clock
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._doomed: list[_Doomed] = []
-        files.make_dirs(self.root)
+        self._checkpoints_begun = 0
+        self._checkpoints_written = 0
+        self._checkpoint_lock = threading.Lock()
+        _make_durably(files, self.root)
         try:
             self._lock = files.lock(f"{self.root}/{names.LOCK}")
         except AlreadyLockedError as error:
@@ -96,6 +105,9 @@ class LogStore:
             clean=self.clean,
         )
         log = load_log(place, now_ms)
+        if config.flush_messages == 1:
+            # What is served from such a log survives power loss; a kill left some of it unsynced.
+            _sync(log)
         self.logs[partition] = log
         return log
 
@@ -154,36 +166,41 @@ class LogStore:
         self._doom(log.config.file_delete_delay_ms, remove)
 
     def drop_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
-        """Let retention's segments go: renamed now, removed after `file.delete.delay.ms`."""
-        paths = log.drop(segments)
+        """Let retention's segments go: out of the log now, off the disk later."""
+        log.drop(segments)
 
         def remove() -> None:
             for segment in segments:
                 segment.close()
-            for path in paths:
-                if self.files.exists(path):
-                    self.files.remove(path)
+                segment.remove_files()
 
         self._doom(log.config.file_delete_delay_ms, remove)
 
     def _doom(self, delay_ms: int, remove: Callable[[], None]) -> None:
-        self._doomed.append(_Doomed(self._clock.monotonic() + delay_ms / 1000, remove))
+        due_s = self._clock.monotonic() + delay_ms / 1000
+        self._doomed.append(_Doomed(due_s, self._checkpoints_begun + 1, remove))
 
     def take_due_removals(self) -> list[Callable[[], None]]:
-        """Deletions whose delay is over, to be run off the loop."""
-        now = self._clock.monotonic()
-        due = [each.remove for each in self._doomed if each.due_s <= now]
-        self._doomed = [each for each in self._doomed if each.due_s > now]
-        return due
+        """Deletions whose time has come, to be run off the loop."""
+        now, written = self._clock.monotonic(), self._checkpoints_written
+        due = [each for each in self._doomed if each.due_s <= now and each.checkpoint <= written]
+        self._doomed = [each for each in self._doomed if each not in due]
+        return [each.remove for each in due]
 
     def checkpoint_job(self) -> Callable[[], None]:
         """Write recovery points and log starts; the values are those of this moment."""
         points = {tp: log.recovery_point for tp, log in self.logs.items()}
         starts = {tp: log.start_offset for tp, log in self.logs.items() if log.start_offset > 0}
+        self._checkpoints_begun += 1
+        number = self._checkpoints_begun
 
         def run() -> None:
-            write_offsets(self.files, f"{self.root}/{names.RECOVERY_POINTS}", points)
-            write_offsets(self.files, f"{self.root}/{names.LOG_STARTS}", starts)
+            with self._checkpoint_lock:
+                if number < self._checkpoints_written:
+                    return  # A younger one was quicker, and says all that this one would.
+                write_offsets(self.files, f"{self.root}/{names.LOG_STARTS}", starts)
+                write_offsets(self.files, f"{self.root}/{names.RECOVERY_POINTS}", points)
+                self._checkpoints_written = number
 
         return run
 
@@ -204,10 +221,7 @@ class LogStore:
             log.close(clean=False)
             return False
         try:
-            job = log.sync_job()
-            if job is not None:
-                job.run()
-                log.synced(job)
+            _sync(log)
             log.close(clean=True)
         except OSError as error:
             logger.error("%s was not closed cleanly: %s", log.directory, error)
@@ -221,6 +235,25 @@ class LogStore:
         self._lock.release()
 
 
+def _sync(log: PartitionLog) -> None:
+    job = log.sync_job()
+    if job is not None:
+        job.run()
+        log.synced(job)
+
+
 def topic_id_text(topic_id: uuid.UUID) -> str:
     """A topic id as Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _make_durably(files: Files, path: str) -> None:
+    """Create a folder and its parents, and make each of the new names durable."""
+    if files.exists(path):
+        return
+    head, slash, _ = path.rpartition("/")
+    parent = head or slash or "."
+    if parent not in ("/", "."):
+        _make_durably(files, parent)
+    files.make_dirs(path)
+    files.sync_dir(parent)

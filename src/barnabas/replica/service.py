@@ -55,6 +55,9 @@ class Replicas:
             self._register(topic)
             jobs += [self._open_later(topic, index) for index in range(len(topic.partitions))]
         await asyncio.gather(*jobs)
+        if not self.store.clean:
+            # A recovery point beyond a log's end would take its next torn tail for damage.
+            await self._work.run(self.store.checkpoint_job())
 
     def _register(self, topic: Topic) -> HostedTopic:
         hosted = HostedTopic(topic)

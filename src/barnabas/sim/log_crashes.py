@@ -59,6 +59,8 @@ class Model:
     appended: dict[int, bytes] = field(default_factory=dict)
     """What the process had appended when it died: a kill must not lose it."""
     start_offset: int = 0
+    known_start: int = 0
+    """Where the log began as far as the life before knew."""
     sent: list[Sent] = field(default_factory=list)
     """The idempotent producer's last batches, oldest first."""
     next_sequence: int = 0
@@ -100,6 +102,8 @@ class Story:
             log = store.open(TopicPartition("t", number), _TOPIC_ID, self.config(number))
             self._check(number, log)
             partitions.append(Partition(log, life, work, failures.append))
+        if not store.clean:
+            store.checkpoint_job()()
         for number, partition in enumerate(partitions):
             self._repeat_last(number, partition, clock)
         ending = self.chance.choice(["kill", "power", "power", "power later", "sync error", "stop"])
@@ -292,7 +296,7 @@ class Story:
         )
         if log.end_offset < max(model.appended, default=-1) + 1:
             self.tally["cut"] += 1
-        model.start_offset = log.start_offset
+        model.known_start, model.start_offset = model.start_offset, log.start_offset
         model.appended = found
 
     def _read_all(self, log: PartitionLog) -> dict[int, bytes]:
@@ -316,8 +320,9 @@ class Story:
     def _repeat_last(self, number: int, partition: Partition, clock: SimClock) -> None:
         """A client that lost its connection repeats what was not acknowledged, in order."""
         model = self.models[number]
-        if self.lost and not model.synced_first:
-            # Acknowledged batches may be gone; a client notices the gap and starts over.
+        beginning_lost = partition.log.start_offset > model.known_start
+        if self.lost and (not model.synced_first or beginning_lost):
+            # What was not promised may be gone; a client notices the gap and starts over.
             model.sent, model.next_sequence, model.producer = [], 0, model.producer + 10
         kept = [s for s in model.sent if model.appended.get(s.offset) == s.values[0]]
         for batch in model.sent:
