@@ -82,11 +82,13 @@ class Change(Enum):
 class Can(Enum):
     """What some libraries offer and others do not."""
 
+    BINARY_KEYS = auto()
     NULL_HEADER_VALUES = auto()
     DUPLICATE_HEADERS = auto()
     NULL_VALUES = auto()
     EMPTY_VALUES = auto()
     TIMESTAMPS = auto()
+    TIMES_OUT_OF_ORDER = auto()
     PLACES = auto()
     ACKS_ZERO = auto()
     IDEMPOTENCE = auto()

@@ -101,7 +101,9 @@ def sample(can: frozenset[Can]) -> list[Message]:
     messages = [
         Message(value=b"plain", timestamp=stamp),
         Message(value=b"keyed", key=b"k", timestamp=stamp),
-        Message(value=ALL_BYTES, key=b"\0\xff", timestamp=stamp),
+        Message(
+            value=ALL_BYTES, key=b"\0\xff" if Can.BINARY_KEYS in can else b"bin", timestamp=stamp
+        ),
         Message(value="Grüße, 世界".encode(), key="ключ".encode(), timestamp=stamp),
         Message(value=b"one header", key=b"h", headers=(("name", b"value"),), timestamp=stamp),
         Message(value=b"aaaa" * 5000, timestamp=stamp),
@@ -132,6 +134,13 @@ def round_trip(codec: str) -> Callable[[Stage], None]:
 
 
 def timestamps(stage: Stage) -> None:
+    topic = stage.topic()
+    messages = [Message(value=b"%d" % time, timestamp=time) for time in (T, T, T + 5, T + 60_000)]
+    produced(stage, topic, messages)
+    same(messages, stage.client.consume(topic, len(messages)))
+
+
+def times_out_of_order(stage: Stage) -> None:
     topic = stage.topic()
     times = [T, T + 5, T - 1_000_000, T + 1, 1]
     messages = [Message(value=b"%d" % time, timestamp=time) for time in times]
@@ -483,6 +492,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("acks 1", acks(1)),
     Scenario("acks all", acks(-1)),
     _row(timestamps, Can.TIMESTAMPS),
+    _row(times_out_of_order, Can.TIMESTAMPS, Can.TIMES_OUT_OF_ORDER),
     _row(log_append_time, Can.TIMESTAMPS),
     _row(sizes),
     _row(raised_limit),
@@ -509,7 +519,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     _row(alter_configs, Can.ALTER_CONFIGS),
     _row(incremental_configs, Can.INCREMENTAL_CONFIGS),
     _row(list_offsets, Can.LIST_OFFSETS, Can.TIMESTAMPS),
-    _row(max_timestamp, Can.MAX_TIMESTAMP, Can.TIMESTAMPS),
+    _row(max_timestamp, Can.MAX_TIMESTAMP, Can.TIMES_OUT_OF_ORDER),
     _row(delete_records, Can.DELETE_RECORDS, Can.LIST_OFFSETS),
     _row(cluster, Can.DESCRIBE_CLUSTER),
     _row(log_dirs, Can.DESCRIBE_LOG_DIRS),

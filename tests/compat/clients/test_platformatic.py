@@ -19,5 +19,7 @@ def client(bootstrap: str) -> Iterator[PlatformaticClient]:
 
 
 @pytest.mark.parametrize("scenario", scenarios_for(PlatformaticClient), ids=lambda row: row.name)
-def test_platformatic(scenario: Scenario, client: PlatformaticClient, make_topic: TopicMaker) -> None:
+def test_platformatic(
+    scenario: Scenario, client: PlatformaticClient, make_topic: TopicMaker
+) -> None:
     scenario.play(Stage(client, make_topic))
