@@ -1,0 +1,48 @@
+"""Every command, put together for typer: help, completion and the errors of usage."""
+
+from typing import Annotated
+
+import typer
+
+from barnabas import __version__
+from barnabas.cli import bench, broker, consume, doctor, log, produce, topic
+
+app = typer.Typer(
+    name="barnabas",
+    help="A Kafka-compatible streaming broker, and the tools to use it.",
+    no_args_is_help=True,
+    # Plain text: it reads well everywhere, and rich takes longer to import than most commands run.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("up", epilog=broker.UP_EXAMPLES)(broker.up)
+app.command("broker", epilog=broker.BROKER_EXAMPLES)(broker.broker)
+app.add_typer(topic.app, name="topic")
+app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
+app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
+app.add_typer(log.app, name="log")
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(bench.app, name="bench")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"barnabas {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def barnabas(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """A Kafka-compatible streaming broker, and the tools to use it.
+
+    Start with `barnabas up`; then any Kafka client can use 127.0.0.1:9092.
+    """

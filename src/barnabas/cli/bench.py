@@ -1,0 +1,193 @@
+"""`barnabas bench`: how fast this broker is on this machine, next to what the machine can do."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from barnabas.cli.output import note
+
+if TYPE_CHECKING:
+    from barnabas.bench.report import Report
+
+app = typer.Typer(
+    help="Measure this broker on this machine, next to what the machine can do.",
+    no_args_is_help=True,
+)
+
+RATIO_EXAMPLES: Final = """\b
+Examples:
+  barnabas bench ratio
+  barnabas bench ratio --rounds 15 --json
+  barnabas bench ratio --calibrate          how much this machine's noise is
+"""
+ALL_EXAMPLES: Final = """\b
+Examples:
+  barnabas bench all
+  barnabas bench all --results bench/results
+"""
+
+Rounds = Annotated[int, typer.Option(min=1, help="How often each figure is taken.")]
+Seconds = Annotated[float, typer.Option(min=0.05, help="The longest time of one round.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where files go meanwhile.  [default: a temporary one]"),
+]
+Running = Annotated[
+    str | None,
+    typer.Option("--bootstrap", "-b", metavar="HOST:PORT",
+                 help="Measure a broker that runs, instead of a new one."),
+]  # fmt: skip
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Results = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write what is printed there, as text and as JSON."),
+]
+
+
+@contextmanager
+def _room(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
+        yield data
+        return
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as folder:
+        yield Path(folder)
+
+
+def _tell(report: "Report", as_json: bool, results: Path | None) -> None:
+    print(report.to_json() if as_json else f"{report.render()}\n", flush=True)
+    if results is not None:
+        results.mkdir(parents=True, exist_ok=True)
+        (results / f"{report.benchmark}.txt").write_text(f"{report.render()}\n")
+        (results / f"{report.benchmark}.json").write_text(f"{report.to_json()}\n")
+        note(f"written to {results / report.benchmark}.txt and .json")
+
+
+@app.command("ratio", epilog=RATIO_EXAMPLES)
+def ratio(
+    rounds: Rounds = 7,
+    seconds: Seconds = 0.5,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Compare the limit with itself instead.")
+    ] = False,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+    bootstrap: Running = None,
+) -> None:
+    """Compare the broker with a server that only stores and serves bytes: the limit."""
+    from barnabas.bench import ratio as benchmark
+
+    run = benchmark.calibrate if calibrate else benchmark.run
+    with _room(data) as folder:
+        options = benchmark.Options(folder, bootstrap=bootstrap, rounds=rounds, seconds=seconds)
+        _tell(run(options), as_json, results)
+
+
+def _one_kind(
+    kind: str, rounds: int, seconds: float, data: Path | None, at: str | None
+) -> "Report":
+    from dataclasses import replace
+
+    from barnabas.bench import ratio as benchmark
+
+    shapes = tuple(shape for shape in benchmark.SHAPES if shape.kind == kind)
+    with _room(data) as folder:
+        report = benchmark.run(
+            benchmark.Options(folder, bootstrap=at, shapes=shapes, rounds=rounds, seconds=seconds)
+        )
+    return replace(report, benchmark=kind)
+
+
+@app.command("produce")
+def produce(
+    rounds: Rounds = 7,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+    bootstrap: Running = None,
+) -> None:
+    """Only the writing half of `bench ratio`."""
+    _tell(_one_kind("produce", rounds, seconds, data, bootstrap), as_json, results)
+
+
+@app.command("consume")
+def consume(
+    rounds: Rounds = 7,
+    seconds: Seconds = 0.5,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+    bootstrap: Running = None,
+) -> None:
+    """Only the reading half of `bench ratio`."""
+    _tell(_one_kind("consume", rounds, seconds, data, bootstrap), as_json, results)
+
+
+@app.command("clients")
+def clients(
+    records: Annotated[int, typer.Option(min=1, help="Records of each run.")] = 300_000,
+    rounds: Rounds = 3,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+    bootstrap: Running = None,
+) -> None:
+    """Records a second with confluent-kafka, producing and consuming."""
+    from barnabas.bench import clients as benchmark
+
+    with _room(data) as folder:
+        options = benchmark.Options(folder, bootstrap=bootstrap, records=records, rounds=rounds)
+        _tell(benchmark.run(options), as_json, results)
+
+
+@app.command("startup")
+def startup(
+    runs: Annotated[int, typer.Option(min=1, help="How many starts are timed.")] = 7,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+) -> None:
+    """From the start of the process to the first acknowledged record."""
+    from barnabas.bench import startup as benchmark
+
+    with _room(data) as folder:
+        _tell(benchmark.run(benchmark.Options(folder, runs=runs)), as_json, results)
+
+
+@app.command("memory")
+def memory(as_json: AsJson = False, results: Results = None, data: Data = None) -> None:
+    """How much memory an idle broker holds."""
+    from barnabas.bench import memory as benchmark
+
+    with _room(data) as folder:
+        _tell(benchmark.run(benchmark.Options(folder)), as_json, results)
+
+
+@app.command("all", epilog=ALL_EXAMPLES)
+def all_(
+    rounds: Annotated[int | None, typer.Option(min=1, help="[default: each its own]")] = None,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+) -> None:
+    """Everything, one after the other; takes a few minutes."""
+    from barnabas.bench import clients as client_benchmark
+    from barnabas.bench import memory as memory_benchmark
+    from barnabas.bench import ratio as ratio_benchmark
+    from barnabas.bench import startup as startup_benchmark
+
+    with _room(data) as folder:
+        benchmarks: list[Callable[[], Report]] = [
+            lambda: startup_benchmark.run(startup_benchmark.Options(folder, runs=rounds or 7)),
+            lambda: memory_benchmark.run(memory_benchmark.Options(folder)),
+            lambda: ratio_benchmark.run(ratio_benchmark.Options(folder, rounds=rounds or 7)),
+            lambda: client_benchmark.run(client_benchmark.Options(folder, rounds=rounds or 3)),
+        ]
+        for run in benchmarks:
+            _tell(run(), as_json, results)

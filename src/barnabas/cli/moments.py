@@ -1,0 +1,73 @@
+"""Points in time and places in a log, as people write them."""
+
+import datetime
+import re
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.model.errors import BarnabasError
+
+_AGO: Final = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_INTEGER: Final = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first record there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What is written from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    """An offset."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords:
+    """So many records before the end."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record that is not older."""
+
+    timestamp_ms: int
+
+
+Start = Beginning | End | AtOffset | LastRecords | AtTime
+
+
+def parse_start(text: str) -> Start:
+    """`beginning`, `end`, `42`, `-5` (the last five), `-10m` (ten minutes ago) or a date."""
+    if text == "beginning":
+        return Beginning()
+    if text == "end":
+        return End()
+    if _INTEGER.fullmatch(text):
+        number = int(text)
+        return AtOffset(number) if not text.startswith("-") else LastRecords(-number)
+    return AtTime(parse_moment(text))
+
+
+def parse_moment(text: str) -> int:
+    """Milliseconds since 1970, of an ISO 8601 date (local time unless it says) or `-10m`."""
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return int(time.time() * 1000 - float(ago[1]) * _UNIT_MS[ago[2]])
+    try:
+        return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise BarnabasError(
+            f"{text!r} is no point in time: write 2026-08-01T12:00:00, 2026-08-01T12:00:00Z, or "
+            "-10m for ten minutes ago (ms, s, m, h, d)."
+        ) from error
