@@ -14,6 +14,7 @@ from barnabas.world.memory import MemoryFiles
 
 NOW_MS = 1_700_000_000_000
 PLACE = TopicPartition("events", 0)
+LOG_FILE = "data/events-0/00000000000000000000.log"
 
 OpenLog = Callable[..., PartitionLog]
 
@@ -62,6 +63,14 @@ def read_values(log: PartitionLog, offset: int | None = None) -> list[tuple[int,
         else:
             offset = result.next_offset
     return found
+
+
+def flip(files: Files, path: str, position: int, bit: int = 0) -> None:
+    """Rot: one bit of a file changes."""
+    file = files.open(path)
+    (byte,) = file.pread(1, position)
+    file.pwrite(bytes([byte ^ 1 << bit]), position)
+    file.close()
 
 
 @pytest.fixture

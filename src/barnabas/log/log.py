@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.index import TIME_ENTRY_BYTES
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import ReadPlan, ReadResult, batches
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
@@ -24,6 +25,7 @@ from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Buffer, Files
 from barnabas.wire.records.batch import (
     LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
     NO_PRODUCER,
     BatchHeader,
     stamp,
@@ -95,8 +97,9 @@ class PartitionLog:
         """Store one checked batch at the end. `records` is stamped in place."""
         self.require_healthy()
         append_time = -1
-        if len(records) != header.size:
-            records = records[: header.size]
+        size = header.length + LOG_OVERHEAD_BYTES
+        if len(records) != size:
+            records = records[:size]
         if header.producer_id > NO_PRODUCER:
             repeat = self.producers.check(header)
             if repeat is not None:
@@ -106,7 +109,7 @@ class PartitionLog:
             header = stamp_append_time(records, 0, header, now_ms)
         elif header.attributes & LOG_APPEND_TIME:
             header = stamp_create_time(records, 0, header)
-        if self._should_roll(header, now_ms):
+        if self._should_roll(header, size, now_ms):
             self.roll(now_ms)
         first = self.end_offset
         stamp(records, 0, first, leader_epoch)
@@ -148,21 +151,18 @@ class PartitionLog:
         """Take no more writes until the log was recovered by a restart."""
         self.failure = f"{self.partition.directory} is offline until a restart: {reason}"
 
-    def _should_roll(self, header: BatchHeader, now_ms: int) -> bool:
+    def _should_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
         segment, config = self._active, self.config
         if segment.size == 0:
             return False
-        if segment.size + header.size > config.segment_bytes:
-            return True
-        if segment.first_timestamp >= 0 and header.max_timestamp >= 0:
-            waited = header.max_timestamp - segment.first_timestamp
-        else:
-            waited = now_ms - segment.created_ms
+        first, latest = segment.first_timestamp, header.max_timestamp
+        waited = latest - first if first >= 0 and latest >= 0 else now_ms - segment.created_ms
+        last_offset = self.end_offset + header.last_offset_delta
         return (
-            waited > config.segment_ms
-            or self.end_offset + header.last_offset_delta - segment.base_offset
-            > RELATIVE_OFFSET_MAX
-            or segment.indexes_full(config.segment_index_bytes)
+            segment.size + size > config.segment_bytes
+            or waited > config.segment_ms
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or segment.index_entries * TIME_ENTRY_BYTES > config.segment_index_bytes
         )
 
     def roll(self, now_ms: int) -> None:
@@ -208,9 +208,10 @@ class PartitionLog:
         if offset >= up_to:
             return None
         hint = self._hints.get(offset)
-        if hint is not None:
+        if hint is not None and hint[1] < hint[0].size:
             segment, start = hint
         else:
+            # No hint, or one to the end of a segment that was rolled before it grew any more.
             segment = self._segment_of(offset)
             start = segment.offset_index.floor(offset - segment.base_offset)
         return ReadPlan(segment, start, segment.size, offset, up_to, max_bytes, at_least_one)

@@ -12,7 +12,13 @@ from crc32c import crc32c
 
 from barnabas.log.segment import Segment
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.wire.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
+from barnabas.wire.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    parse_header,
+)
 
 _PROBE_BYTES: Final = 8 * 1024
 """Read at once while looking for a batch: two index intervals."""
@@ -71,10 +77,12 @@ class ReadPlan(NamedTuple):
 
     def _is_plausible(self, pread: Pread) -> bool:
         """Whether `start` can be where a batch at or before `offset` begins."""
-        if self.start == self.end:
-            return True
         head = _must(pread(HEADER_BYTES, self.start))
-        return len(head) == HEADER_BYTES and parse_header(head).base_offset <= self.offset
+        if len(head) < HEADER_BYTES:
+            return False
+        header = parse_header(head)
+        fits = HEADER_BYTES <= header.size <= self.end - self.start
+        return fits and header.magic == MAGIC and header.base_offset <= self.offset
 
     def _read_from(self, pread: Pread, start: int) -> ReadResult:
         position = find_batch(pread, start, self.end, self.offset)
@@ -93,9 +101,11 @@ class ReadPlan(NamedTuple):
         if len(data) < HEADER_BYTES:
             data = _must(pread(min(HEADER_BYTES, left), position))
         size = parse_header(data).size if len(data) >= HEADER_BYTES else left + 1
-        if size > left:
+        if size <= left and len(data) < size:
+            data = _must(pread(size, position))
+        if len(data) < size:
             _damaged(0, self.offset)
-        return data if len(data) >= size else _must(pread(size, position))
+        return data
 
 
 def _must(data: bytes | None) -> bytes:
@@ -105,7 +115,11 @@ def _must(data: bytes | None) -> bytes:
 
 
 def find_batch(pread: Pread, position: int, end: int, offset: int) -> int | None:
-    """Position of the first batch whose last offset is at or after `offset`."""
+    """Position of the first batch whose last offset is at or after `offset`.
+
+    None: every batch up to `end` is older. When the walk does not come out at `end`, it was led
+    astray by damage: CORRUPT_MESSAGE, for records may lie behind it.
+    """
     while end - position >= HEADER_BYTES:
         chunk = _must(pread(min(_PROBE_BYTES, end - position), position))
         at = 0
@@ -117,8 +131,10 @@ def find_batch(pread: Pread, position: int, end: int, offset: int) -> int | None
                 return position + at
             at += length + LOG_OVERHEAD_BYTES
         if at == 0:
-            return None
+            break
         position += at
+    if position != end:
+        _damaged(0, offset)
     return None
 
 
@@ -132,10 +148,10 @@ def checked_prefix(view: memoryview, up_to: int, offset: int) -> tuple[int, int]
     while end - at >= HEADER_BYTES:
         base, length, magic, crc, _, delta = _WALK.unpack_from(view, at)
         size = length + LOG_OVERHEAD_BYTES
+        if magic != MAGIC or size < HEADER_BYTES:
+            return _damaged(at, next_offset)
         if base >= up_to:
             break
-        if magic != 2 or size < HEADER_BYTES:
-            return _damaged(at, next_offset)
         if at + size > end:
             break
         if crc32c(view[at + 21 : at + size]) != crc:
