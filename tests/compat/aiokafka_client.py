@@ -8,9 +8,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import BrokerResponseError, KafkaError
-
 from tests.compat.port import (
     CODECS,
+    FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,
     WAIT_S,
     Can,
@@ -94,29 +94,24 @@ class AiokafkaClient(Client):
         partition: int = 0,
         start: Start = Spec.EARLIEST,
         wait_s: float = WAIT_S,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
     ) -> list[Message]:
-        return self._run(self._consume(TopicPartition(topic, partition), count, start, wait_s))
+        async def read() -> list[Message]:
+            async with self._consumer(fetch_wait_ms) as consumer:
+                consumer.assign([where])
+                await _seek(consumer, where, start)
+                return await _read(consumer, where, count, wait_s)
 
-    async def _consume(
-        self, where: TopicPartition, count: int, start: Start, wait_s: float
-    ) -> list[Message]:
-        async with self._consumer() as consumer:
-            consumer.assign([where])
-            await _seek(consumer, where, start)
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + wait_s
-            got: list[Message] = []
-            while len(got) < count and loop.time() < deadline:
-                batch = await consumer.getmany(where, timeout_ms=200, max_records=count - len(got))
-                got += [_message(record) for record in batch.get(where, [])]
-            return got
+        where = TopicPartition(topic, partition)
+        return self._run(read())
 
-    def _consumer(self) -> Any:
+    def _consumer(self, fetch_wait_ms: int = FETCH_WAIT_MS) -> Any:
         return AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            fetch_max_wait_ms=fetch_wait_ms,
         )
 
     def create_topic(
@@ -198,6 +193,16 @@ class AiokafkaClient(Client):
             return self._runner.run(work)
         except KafkaError as error:
             raise ClientError(_name(error), str(error)) from error
+
+
+async def _read(consumer: Any, where: TopicPartition, count: int, wait_s: float) -> list[Message]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    got: list[Message] = []
+    while len(got) < count and loop.time() < deadline:
+        batch = await consumer.getmany(where, timeout_ms=200, max_records=count - len(got))
+        got += [_message(record) for record in batch.get(where, [])]
+    return got
 
 
 async def _seek(consumer: Any, where: TopicPartition, start: Start) -> None:

@@ -7,8 +7,6 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
     Consumer,
     KafkaError,
     KafkaException,
@@ -26,9 +24,9 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-
 from tests.compat.port import (
     CODECS,
+    FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,
     WAIT_S,
     Can,
@@ -120,21 +118,22 @@ class ConfluentClient(Client):
         partition: int = 0,
         start: Start = Spec.EARLIEST,
         wait_s: float = WAIT_S,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
     ) -> list[Message]:
-        consumer = self._consumer()
+        consumer = self._consumer(fetch_wait_ms)
         try:
-            at = self._place(consumer, TopicPartition(topic, partition), start)
+            at = _place(consumer, TopicPartition(topic, partition), start)
             consumer.assign([TopicPartition(topic, partition, at)])
             deadline = time.monotonic() + wait_s
             got: list[Message] = []
             while len(got) < count and time.monotonic() < deadline:
-                batch = consumer.consume(count - len(got), timeout=0.2)
+                batch = consumer.consume(count - len(got), timeout=0.1)
                 got += [_message(received) for received in batch]
             return got
         finally:
             consumer.close()
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self, fetch_wait_ms: int = FETCH_WAIT_MS) -> Consumer:
         # librdkafka wants a group id even from those who are in no group.
         return Consumer(
             {
@@ -142,17 +141,9 @@ class ConfluentClient(Client):
                 "group.id": f"nobody-{uuid.uuid4().hex}",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": fetch_wait_ms,
             }
         )
-
-    def _place(self, consumer: Consumer, where: TopicPartition, start: Start) -> int:
-        if isinstance(start, int):
-            return start
-        if isinstance(start, Time):
-            asked = TopicPartition(where.topic, where.partition, start.ms)
-            offset: int = consumer.offsets_for_times([asked], timeout=WAIT_S)[0].offset
-            return offset
-        return OFFSET_BEGINNING if start is Spec.EARLIEST else OFFSET_END
 
     def create_topic(
         self, topic: str, partitions: int = 1, configs: dict[str, str] | None = None
@@ -203,12 +194,9 @@ class ConfluentClient(Client):
         """The lowest and the highest offset, as librdkafka's consumer asks for them."""
         consumer = self._consumer()
         try:
-            found = consumer.get_watermark_offsets(TopicPartition(topic, partition), WAIT_S)
+            return _watermarks(consumer, TopicPartition(topic, partition))
         finally:
             consumer.close()
-        if found is None:
-            raise ClientError("no watermarks")
-        return found
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> int:
         where = TopicPartition(topic, partition, before)
@@ -222,6 +210,25 @@ class ConfluentClient(Client):
     def close(self) -> None:
         for producer in self._producers.values():
             producer.flush(WAIT_S)
+
+
+def _place(consumer: Consumer, where: TopicPartition, start: Start) -> int:
+    """A number, because librdkafka takes half a second to begin at a symbolic offset."""
+    if isinstance(start, int):
+        return start
+    if isinstance(start, Time):
+        asked = TopicPartition(where.topic, where.partition, start.ms)
+        offset: int = consumer.offsets_for_times([asked], timeout=WAIT_S)[0].offset
+        return offset
+    low, high = _watermarks(consumer, where)
+    return low if start is Spec.EARLIEST else high
+
+
+def _watermarks(consumer: Consumer, where: TopicPartition) -> tuple[int, int]:
+    found = consumer.get_watermark_offsets(where, WAIT_S)
+    if found is None:
+        raise ClientError("no watermarks")
+    return found
 
 
 def _result(future: "Future[Any]") -> Any:

@@ -9,8 +9,8 @@ import kafka.codec
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import BrokerResponseError, KafkaError
-
 from tests.compat.port import (
+    FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,
     WAIT_S,
     Can,
@@ -98,12 +98,14 @@ class KafkaPythonClient(Client):
         partition: int = 0,
         start: Start = Spec.EARLIEST,
         wait_s: float = WAIT_S,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
     ) -> list[Message]:
         consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            fetch_max_wait_ms=fetch_wait_ms,
         )
         where = TopicPartition(topic, partition)
         try:

@@ -16,8 +16,11 @@ PRODUCE_BYTES_MAX: Final = 16 << 20
 """The clients' own limit, far above the broker's: the broker shall be the one who refuses."""
 WAIT_S: Final = 30.0
 """How long a client may wait for what must come; nothing passes or fails by being quick."""
-SILENCE_S: Final = 1.0
+SILENCE_S: Final = 0.5
 """How long to look when nothing may come."""
+
+FETCH_WAIT_MS: Final = 100
+"""How long one fetch may be held by the broker; short, because closing clients wait for it."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -137,6 +140,7 @@ class Client(ABC):
         """Another one of the same kind, to be used from another thread."""
         return type(self)(self.bootstrap)
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of connections and processes."""
 
@@ -155,6 +159,7 @@ class Client(ABC):
         partition: int = 0,
         start: Start = Spec.EARLIEST,
         wait_s: float = WAIT_S,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
     ) -> list[Message]:
         """Up to `count` messages of one partition; fewer when the wait is over.
 

@@ -17,7 +17,6 @@ from enum import Enum
 from typing import Any, Final, Self
 
 from kio.serial import entity_reader, entity_writer
-
 from tests.compat.batches import summary
 
 Plain = dict[str, Any]

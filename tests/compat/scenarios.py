@@ -1,4 +1,4 @@
-"""The table of scenarios that every client library goes through, against whatever broker is there."""
+"""The table of scenarios that every client library goes through."""
 
 import random
 import threading
@@ -10,7 +10,6 @@ from functools import partial
 from typing import Final
 
 import pytest
-
 from tests.compat.port import (
     CODECS,
     SILENCE_S,
@@ -274,8 +273,8 @@ def seek_to_time(stage: Stage) -> None:
     messages = [Message(value=b"%d" % n, timestamp=T + 100 * n) for n in range(20)]
     produced(stage, topic, messages[:10])
     produced(stage, topic, messages[10:])
-    for time, first in ((0, 0), (T + 100, 1), (T + 101, 2), (T + 1250, 13), (T + 1900, 19)):
-        got = stage.client.consume(topic, 20 - first, start=Time(time))
+    for moment, first in ((0, 0), (T + 100, 1), (T + 101, 2), (T + 1250, 13), (T + 1900, 19)):
+        got = stage.client.consume(topic, 20 - first, start=Time(moment))
         same(messages[first:], got, first_offset=first)
 
 
@@ -284,7 +283,8 @@ def long_poll(stage: Stage) -> None:
     topic = stage.topic()
     reader = stage.client.twin()
     got: list[Message] = []
-    waiting = threading.Thread(target=lambda: got.extend(reader.consume(topic, 2, start=0)))
+    read = partial(reader.consume, topic, 2, start=0, fetch_wait_ms=2000)
+    waiting = threading.Thread(target=lambda: got.extend(read()))
     waiting.start()
     try:
         first, second = Message(value=b"first"), Message(value=b"second")

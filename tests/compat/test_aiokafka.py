@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
 from tests.compat.aiokafka_client import AiokafkaClient
 from tests.compat.conftest import TopicMaker
 from tests.compat.scenarios import Scenario, Stage, scenarios_for

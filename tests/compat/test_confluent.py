@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
 from tests.compat.confluent_client import ConfluentClient
 from tests.compat.conftest import TopicMaker
 from tests.compat.port import Message

@@ -5,7 +5,6 @@ from itertools import product
 from typing import Final
 
 import pytest
-
 from tests.compat.aiokafka_client import AiokafkaClient
 from tests.compat.confluent_client import ConfluentClient
 from tests.compat.conftest import TopicMaker

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-
-from tests.compat.kafka_python_client import KafkaPythonClient
 from tests.compat.conftest import TopicMaker
+from tests.compat.kafka_python_client import KafkaPythonClient
 from tests.compat.scenarios import Scenario, Stage, scenarios_for
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.compat.port import (
+    FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,
     WAIT_S,
     Change,
@@ -71,6 +72,7 @@ class ChildClient(Client):
         partition: int = 0,
         start: Start = Spec.EARLIEST,
         wait_s: float = WAIT_S,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
     ) -> list[Message]:
         rows = self._ask(
             "consume",
@@ -79,6 +81,7 @@ class ChildClient(Client):
             partition=partition,
             start=_start(start),
             wait_ms=int(wait_s * 1000),
+            fetch_wait_ms=fetch_wait_ms,
         )
         return [_from_json(row) for row in rows]
 

@@ -26,9 +26,12 @@ Answers = dict[str, Any]
 
 # What two healthy brokers may say differently: who they are, where things lie, when it was.
 OWN: Final = frozenset(
-    "host port cluster_id topic_id session_id log_dir total_bytes usable_bytes size rack broker_epoch"
-    " last_timestamp log_append_time producer_id finalized_features_epoch error_message".split()
-)
+    {
+        "host", "port", "rack", "cluster_id", "topic_id", "broker_epoch", "session_id",
+        "producer_id", "finalized_features_epoch", "log_dir", "total_bytes", "usable_bytes",
+        "last_timestamp", "log_append_time", "error_message",
+    }
+)  # fmt: skip
 _UUID: Final = re.compile(r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$")
 _NOISE: Final = frozenset({"throttle_time"})
 _WORDY: Final = _NOISE | {

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tests.compat.port import (
     CODECS,
+    FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,
     WAIT_S,
     Can,
@@ -34,7 +35,7 @@ _ERRORS: Final = {
 
 
 class KcatClient(Client):
-    """A process for every call; a run of messages with one key and one set of headers is one call."""
+    """A process for every call, or for a run of messages with one key and the same headers."""
 
     name = "kcat"
     codecs = CODECS
@@ -49,6 +50,9 @@ class KcatClient(Client):
             Can.DESCRIBE_CLUSTER,
         }
     )
+
+    def close(self) -> None:
+        """Nothing stays between calls."""
 
     def produce(
         self, topic: str, messages: Sequence[Message], sending: Sending | None = None
@@ -68,15 +72,25 @@ class KcatClient(Client):
         arguments += ["-X", f"enable.idempotence={str(sending.idempotent).lower()}"]
         for name, value in first.headers:
             arguments += ["-H", f"{name}={(value or b'').decode()}"]
+        command = [text.encode() for text in arguments]
+        if first.value is None:
+            # An empty file would be passed over; an empty value after a key is sent as null.
+            lines = ((first.key or b"") + b":\n") * len(alike)
+            done = self._run(*command, b"-Z", b"-K:", given=lines)
+        else:
+            done = self._send_files(command, alike)
+        return None if done.returncode == 0 else _error(done.stderr.decode(errors="replace"))
+
+    def _send_files(
+        self, command: list[bytes], alike: list[Message]
+    ) -> subprocess.CompletedProcess[bytes]:
+        key = alike[0].key
         with tempfile.TemporaryDirectory() as directory:
             paths = [Path(directory) / str(n) for n in range(len(alike))]
             for path, message in zip(paths, alike, strict=True):
                 path.write_bytes(message.value or b"")
-            key = [] if first.key is None else [b"-k", first.key]
-            nulls = [b"-Z"] if first.value is None else []
-            command = [*(text.encode() for text in arguments), *key, *nulls]
-            done = self._run(*command, *(str(path).encode() for path in paths))
-        return None if done.returncode == 0 else _error(done.stderr.decode(errors="replace"))
+            keyed = [] if key is None else [b"-k", key]
+            return self._run(*command, *keyed, *(str(path).encode() for path in paths))
 
     def consume(
         self,
@@ -86,10 +100,12 @@ class KcatClient(Client):
         partition: int = 0,
         start: Start = Spec.EARLIEST,
         wait_s: float = WAIT_S,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
     ) -> list[Message]:
         command = [
             "-C", "-q", "-u", "-t", topic, "-p", str(partition), "-o", _start(start),
             "-c", str(count), "-f", _FORMAT, "-X", "auto.offset.reset=earliest",
+            "-X", f"fetch.wait.max.ms={fetch_wait_ms}",
         ]  # fmt: skip
         try:
             done = self._run(*(text.encode() for text in command), wait_s=wait_s)
@@ -113,11 +129,13 @@ class KcatClient(Client):
         said = self._run(b"-Q", b"-t", asked.encode()).stdout.decode()
         return int(said.rsplit(" ", 1)[1])
 
-    def _run(self, *arguments: bytes, wait_s: float = WAIT_S) -> subprocess.CompletedProcess[bytes]:
+    def _run(
+        self, *arguments: bytes, given: bytes = b"", wait_s: float = WAIT_S
+    ) -> subprocess.CompletedProcess[bytes]:
         program = shutil.which("kcat") or shutil.which("kafkacat") or "kcat"
         command = [program.encode(), b"-b", self.bootstrap.encode(), *arguments]
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=wait_s, check=False
+            command, input=given, capture_output=True, timeout=wait_s, check=False
         )
 
 

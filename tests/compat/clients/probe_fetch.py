@@ -153,7 +153,8 @@ def list_offsets(probe: Probe) -> None:
     ask("leader epoch 5 (unknown)", -1, current_leader_epoch=5)
     row = {"partition_index": 0, "timestamp": -1}
     probe.ask("ListOffsets v11, same partition twice", "list_offsets", 11,
-              {"replica_id": -1, "topics": [{"name": "listed", "partitions": [row, row]}]})  # fmt: skip
+              {"replica_id": -1,
+               "topics": [{"name": "listed", "partitions": [row, row]}]})  # fmt: skip
     probe.ask("ListOffsets v11, replica id 5", "list_offsets", 11,
               {"replica_id": 5, "topics": [{"name": "listed", "partitions": [row]}]})  # fmt: skip
     equal = [Rec(timestamp=T + 500), Rec(timestamp=T + 500), Rec(timestamp=T + 100)]
@@ -168,7 +169,8 @@ def offset_for_leader_epoch(probe: Probe) -> None:
     def ask(label: str, epoch: int, version: int = 4, topic: str = "epochs", **row: Any) -> None:
         partition = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": -1, **row}
         probe.ask(f"OffsetForLeaderEpoch v{version}, {label}", "offset_for_leader_epoch", version,
-                  {"replica_id": -1, "topics": [{"topic": topic, "partitions": [partition]}]})  # fmt: skip
+                  {"replica_id": -1,
+                   "topics": [{"topic": topic, "partitions": [partition]}]})  # fmt: skip
 
     for version in versions("offset_for_leader_epoch"):
         ask("epoch 0", 0, version)

@@ -70,8 +70,8 @@ def create_topics_with_assignments(probe: Probe) -> None:
 def create_topics_with_bad_configs(probe: Probe) -> None:
     for n, (key, value) in enumerate(BAD_CONFIGS):
         _create(probe, f"config {key}={value}", _topic(f"cfg{n}", **_configs((key, value))))
-    _create(probe, "same config twice",
-            _topic("cfgtwice", **_configs(("retention.ms", "1"), ("retention.ms", "2"))))  # fmt: skip
+    twice = _configs(("retention.ms", "1"), ("retention.ms", "2"))
+    _create(probe, "same config twice", _topic("cfgtwice", **twice))
 
 
 BAD_CONFIGS: Final[tuple[tuple[str, str | None], ...]] = (
@@ -185,6 +185,12 @@ def describe_configs(probe: Probe) -> None:
     ask("same resource twice", *[{**topic, "configuration_keys": ["retention.ms"]}] * 2)
 
 
+def _look(probe: Probe, label: str, topic: str) -> None:
+    keys = ["cleanup.policy", "retention.ms", "segment.bytes"]
+    asked = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configuration_keys": keys}
+    probe.ask(label, "describe_configs", 4, {"resources": [asked]})
+
+
 def incremental_alter_configs(probe: Probe) -> None:
     probe.make_topic("altered")
 
@@ -200,9 +206,7 @@ def incremental_alter_configs(probe: Probe) -> None:
         }
         probe.ask(f"IncrementalAlterConfigs v1, {label}", "incremental_alter_configs", 1,
                   {"resources": [resource], "validate_only": only})  # fmt: skip
-        probe.ask(f"    and then the topic says ({label})", "describe_configs", 4,
-                  {"resources": [{"resource_type": TOPIC_RESOURCE, "resource_name": "altered",
-                                  "configuration_keys": ["cleanup.policy", "retention.ms"]}]})  # fmt: skip
+        _look(probe, f"    and then the topic says ({label})", "altered")
 
     ask("set", ("retention.ms", SET, "5000"))
     ask("validate only", ("retention.ms", SET, "6000"), only=True)
@@ -241,15 +245,13 @@ def alter_configs(probe: Probe) -> None:
     def ask(label: str, *configs: tuple[str, str | None], **r: Any) -> None:
         resource = {"resource_type": 2, "resource_name": "replaced", **_configs(*configs), **r}
         probe.ask(f"AlterConfigs v2, {label}", "alter_configs", 2, {"resources": [resource]})
-        probe.ask(f"    and then the topic says (AlterConfigs {label})", "describe_configs", 4,
-                  {"resources": [{"resource_type": 2, "resource_name": "replaced",
-                                  "configuration_keys": ["segment.bytes", "retention.ms"]}]})  # fmt: skip
+        _look(probe, f"    and then the topic says (AlterConfigs {label})", "replaced")
 
     ask("replaces all", ("retention.ms", "2"))
     ask("unknown key", ("no.such", "2"))
     ask("null value", ("retention.ms", None))
     ask("unknown topic", ("retention.ms", "2"), resource_name="unreplaced")
-    ask("nothing", )  # fmt: skip
+    ask("nothing")
 
 
 def list_config_resources(probe: Probe) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
 from tests.compat.clients.kcat_client import KcatClient
 from tests.compat.confluent_client import ConfluentClient
 from tests.compat.conftest import TopicMaker

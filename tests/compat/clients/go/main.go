@@ -50,6 +50,7 @@ type request struct {
 	Count      int               `json:"count"`
 	Start      start             `json:"start"`
 	WaitMs     int64             `json:"wait_ms"`
+	FetchWait  int64             `json:"fetch_wait_ms"`
 	Key        string            `json:"key"`
 	Value      string            `json:"value"`
 	Change     string            `json:"change"`
@@ -235,6 +236,7 @@ func (d *driver) consume(r *request) (any, error) {
 	consumer, err := kgo.NewClient(
 		kgo.SeedBrokers(d.bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.Topic: {r.Partition: offset}}),
+		kgo.FetchMaxWait(time.Duration(r.FetchWait)*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
 	if err != nil {

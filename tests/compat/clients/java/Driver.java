@@ -159,7 +159,8 @@ public final class Driver {
         Map<String, Object> configs = Map.of(
             "bootstrap.servers", bootstrap,
             "enable.auto.commit", false,
-            "auto.offset.reset", "earliest");
+            "auto.offset.reset", "earliest",
+            "fetch.max.wait.ms", request.get("fetch_wait_ms").asInt());
         TopicPartition where = partitionOf(topic, request);
         int count = request.get("count").asInt();
         long deadline = System.nanoTime() + request.get("wait_ms").asLong() * 1_000_000L;

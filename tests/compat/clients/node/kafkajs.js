@@ -106,12 +106,12 @@ async function offset({ topic, partition, start }) {
   return Number(answer.responses[0].partitions[0].offset)
 }
 
-async function consume({ topic, partition, count, start, wait_ms }) {
+async function consume({ topic, partition, count, start, wait_ms, fetch_wait_ms }) {
   const deadline = Date.now() + wait_ms
   let next = start.offset ?? (await offset({ topic, partition, start }))
   const got = []
   while (got.length < count && Date.now() < deadline) {
-    const found = await fetchFrom(topic, partition, next)
+    const found = await fetchFrom(topic, partition, next, fetch_wait_ms)
     if (found === 'out of range') {
       next = await offset({ topic, partition, start: { spec: 'earliest' } })
       continue
@@ -125,11 +125,11 @@ async function consume({ topic, partition, count, start, wait_ms }) {
   return got
 }
 
-async function fetchFrom(topic, partition, fetchOffset) {
+async function fetchFrom(topic, partition, fetchOffset, maxWaitTime) {
   const broker = await leaderOf(topic, partition)
   try {
     const answer = await broker.fetch({
-      replicaId: -1, isolationLevel: 0, maxWaitTime: 300, minBytes: 1, maxBytes: 50 << 20,
+      replicaId: -1, isolationLevel: 0, maxWaitTime, minBytes: 1, maxBytes: 50 << 20,
       topics: [{ topic, partitions: [{ partition, fetchOffset: String(fetchOffset), maxBytes: 10 << 20 }] }],
     })
     const row = answer.responses[0]?.partitions[0]

@@ -59,12 +59,12 @@ async function offset({ topic, partition, start }) {
   return Number(found[0].partitions[0].offset)
 }
 
-async function consume({ topic, partition, count, start, wait_ms }) {
+async function consume({ topic, partition, count, start, wait_ms, fetch_wait_ms }) {
   const deadline = Date.now() + wait_ms
   let next = start.offset ?? (await offset({ topic, partition, start }))
   const got = []
   while (got.length < count && Date.now() < deadline) {
-    const found = await fetchFrom(topic, partition, next)
+    const found = await fetchFrom(topic, partition, next, fetch_wait_ms)
     if (found === 'out of range') {
       next = await offset({ topic, partition, start: { spec: 'earliest' } })
       continue
@@ -78,7 +78,7 @@ async function consume({ topic, partition, count, start, wait_ms }) {
   return got
 }
 
-async function fetchFrom(topic, partition, fetchOffset) {
+async function fetchFrom(topic, partition, fetchOffset, maxWaitTime) {
   const metadata = await consumer.metadata({ topics: [topic], autocreateTopics: false })
   const described = metadata.topics.get(topic)
   const row = {
@@ -87,7 +87,7 @@ async function fetchFrom(topic, partition, fetchOffset) {
   }
   try {
     const answer = await consumer.fetch({
-      node: described.partitions[partition].leader, maxWaitTime: 300, minBytes: 1, maxBytes: 50 << 20,
+      node: described.partitions[partition].leader, maxWaitTime, minBytes: 1, maxBytes: 50 << 20,
       topics: [{ topicId: described.id, partitions: [row] }],
     })
     const batches = answer.responses[0]?.partitions[0].records ?? []
