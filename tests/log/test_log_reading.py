@@ -1,6 +1,7 @@
 """Reading back: from any offset, within any limit, across segments, past damage."""
 
 import pytest
+from tests.log.conftest import LOG_FILE, append, batch, flip, open_log, read_values
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
@@ -8,7 +9,6 @@ from barnabas.log.reading import ReadResult
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.records.batch import walk
 from barnabas.world.memory import MemoryFiles
-from tests.log.conftest import LOG_FILE, append, batch, flip, open_log, read_values
 
 SMALL = TopicConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -124,7 +124,7 @@ def test_many_more_readers_than_are_remembered_all_get_what_they_ask_for(
     files: MemoryFiles,
 ) -> None:
     log = filled(files, 200)
-    places = {number: 0 for number in range(0, 100)}
+    places = dict.fromkeys(range(100), 0)
     while places:
         for reader, offset in list(places.items()):
             plan = log.plan_read(offset, 300 + 17 * reader, 600, at_least_one=True)

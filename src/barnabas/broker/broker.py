@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Final
 
 from barnabas.api.context import Services
@@ -46,12 +47,15 @@ class Broker:
     async def start(self) -> Address:
         """Lock the directory, load what is stored, recover the logs, then listen."""
         outside, config = self._outside, self._config
-        self._store = LogStore(outside.files, config.log_dir, outside.clock, outside.entropy)
-        try:
+        async with AsyncExitStack() as undo:
+            self._store = LogStore(outside.files, config.log_dir, outside.clock, outside.entropy)
+            undo.callback(self._store.abandon)
             self._coordination = outside.open_coordination()
+            undo.push_async_callback(self._coordination.close)
             self._cluster = Cluster(self._coordination, config, outside.entropy, outside.clock)
             self._replicas = Replicas(self._store, outside.work, self._disk_failed)
             self._listener = Listener(Dispatcher(self._services()), _net_limits(config))
+            undo.push_async_callback(self._listener.stop, 0)
             asked = config.listeners[0]
             self.address = await self._listener.bind(asked.host, asked.port)
             host, port = self._advertised_address(self.address)
@@ -61,11 +65,9 @@ class Broker:
             self._housekeeping = Housekeeping(
                 self._replicas, outside.clock, outside.work, lambda: self._cluster.image.config
             )
-            self._housekeeping.start()
             await self._listener.serve()
-        except BaseException:
-            self._store.abandon()
-            raise
+            self._housekeeping.start()
+            undo.pop_all()
         return self.address
 
     def _services(self) -> Services:

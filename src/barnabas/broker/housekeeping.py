@@ -34,7 +34,6 @@ class Housekeeping:
         self._config = config
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: set[asyncio.Future[None]] = set()
-        self._stopped = False
 
     def start(self) -> None:
         """Begin; each duty comes back by itself."""
@@ -47,7 +46,6 @@ class Housekeeping:
 
     async def stop(self) -> None:
         """No more duties; those under way are finished."""
-        self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
         if self._running:
@@ -55,9 +53,9 @@ class Housekeeping:
 
     def _again(self, duty: str, interval_s: Callable[[], float]) -> None:
         def fire() -> None:
+            # First, so that a duty that fails once is tried again.
+            self._again(duty, interval_s)
             getattr(self, duty)()
-            if not self._stopped:
-                self._again(duty, interval_s)
 
         loop = asyncio.get_running_loop()
         self._timers[duty] = loop.call_later(interval_s(), fire)

@@ -127,6 +127,8 @@ class PartitionLog:
         self.end_offset = first + header.last_offset_delta + 1
         if self._tail_since_ms is None:
             self._tail_since_ms = now_ms
+        if header.max_timestamp < 0:
+            segment.touched_ms = now_ms
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, first)
         if header.producer_id > NO_PRODUCER:
@@ -327,7 +329,7 @@ class PartitionLog:
         gone: list[Segment] = []
         for segment in self.segments[:-1]:
             end = self._ends(segment)
-            too_old = deletes and 0 <= config.retention_ms < now_ms - segment.max_timestamp
+            too_old = deletes and 0 <= config.retention_ms < now_ms - segment.newest_ms
             too_much = deletes and config.retention_bytes >= 0 and excess - segment.size >= 0
             if end > up_to or not (too_old or too_much or end <= self.start_offset):
                 break
@@ -340,8 +342,7 @@ class PartitionLog:
         config, active = self.config, self._active
         if "delete" not in config.cleanup_policy or config.retention_ms < 0 or active.size == 0:
             return
-        newest = active.max_timestamp if active.max_timestamp >= 0 else active.created_ms
-        if now_ms - newest > config.retention_ms:
+        if now_ms - active.newest_ms > config.retention_ms:
             self.roll(now_ms)
 
     def drop(self, segments: list[Segment]) -> None:

@@ -89,9 +89,8 @@ def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
     segments = _find_segments(place, now_ms)
     log = PartitionLog(place.files, place.directory, place.partition, place.config, segments)
     log.epochs = _load_epochs(place)
-    if place.clean and all(segment.has_index_files() for segment in segments):
-        _trust(log, now_ms)
-    else:
+    indexed = all(segment.has_index_files() for segment in segments)
+    if not (place.clean and indexed and _trust(log, now_ms)):
         _recover(log, place, now_ms)
     log.epochs.truncate_end(log.end_offset)
     _apply_start_offset(log, place, now_ms)
@@ -124,8 +123,11 @@ def _load_epochs(place: LogPlace) -> LeaderEpochs:
         return LeaderEpochs()
 
 
-def _trust(log: PartitionLog, now_ms: int) -> None:
-    """After a clean stop: only what lies behind the last index entry is read."""
+def _trust(log: PartitionLog, now_ms: int) -> bool:
+    """After a clean stop: only what lies behind the last index entry is read.
+
+    False when that does not lead to the end of the file: then the trust was misplaced.
+    """
     active = log.segments[-1]
     active.load_time_bounds()
     active.resume_indexing()
@@ -133,14 +135,18 @@ def _trust(log: PartitionLog, now_ms: int) -> None:
     if first is not None:
         active.first_timestamp = first[1].max_timestamp
     last_entry = active.offset_index.last()
-    start = last_entry[1] if last_entry else 0
+    start = reached = last_entry[1] if last_entry else 0
     for position, header in batches(active, start, active.size):
+        reached = position + header.size
         log.end_offset = header.last_offset + 1
         if position > start or last_entry is None:
             active.note(header, header.last_offset, position, log.config.index_interval_bytes)
         log.epochs.assign(header.leader_epoch, header.base_offset)
+    if reached != active.size:
+        return False
     log.recovery_point = log.end_offset
     log.restore_producers(log.end_offset, now_ms)
+    return True
 
 
 def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
@@ -158,10 +164,10 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
             _remove_segments(log, slot)
             break
         log.end_offset = segment.base_offset
+        segment.name_synced = False
         if slot > first:
             # Snapshots above the first segment were not believed; this one stands in for them.
             log.write_snapshot()
-            segment.name_synced = False
         cut = _recover_segment(log, segment, place)
         if slot < len(log.segments) - 1 or cut:
             segment.write_indexes()

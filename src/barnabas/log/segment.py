@@ -1,7 +1,7 @@
 """One segment: a file of batches from a base offset on, and its two sparse indexes."""
 
 from barnabas.log import names
-from barnabas.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from barnabas.log.index import TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from barnabas.ports.files import Buffer, File, Files
 from barnabas.wire.records.batch import NO_TIMESTAMP, BatchHeader
 
@@ -21,10 +21,12 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "index_entries",
         "max_timestamp",
         "max_timestamp_offset",
         "name_synced",
         "size",
+        "touched_ms",
     )
 
     def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int) -> None:
@@ -33,9 +35,10 @@ class Segment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._indexed_size = 0
+        self.index_entries = 0
         self.directory = directory
         self.base_offset = base_offset
-        self.created_ms = now_ms
+        self.created_ms = self.touched_ms = now_ms
         self.size = 0
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
@@ -59,6 +62,11 @@ class Segment:
         segment.size = files.size_of(segment.path(names.LOG))
         segment.name_synced = True
         return segment
+
+    @property
+    def newest_ms(self) -> int:
+        """When the newest record was written: by its timestamp or, without any, by our clock."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.touched_ms
 
     def path(self, suffix: str) -> str:
         """The path of one of the segment's files."""
@@ -96,21 +104,35 @@ class Segment:
     def reset_indexes(self) -> None:
         """Forget both indexes, before they are built anew."""
         self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
-        self._indexed_size = 0
+        self._indexed_size = self.index_entries = 0
         self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
 
     def load_time_bounds(self) -> None:
         """Take the greatest timestamp of a closed segment from its time index."""
-        last = self.time_index.last()
+        last = self._last_time_entry()
         if last is not None:
             self.max_timestamp = last[0]
             self.max_timestamp_offset = self.base_offset + last[1]
 
+    def _last_time_entry(self) -> tuple[int, int] | None:
+        """Read alone where that is possible: a large log has many indexes, none needed at start."""
+        path = self.path(names.TIME_INDEX)
+        size = self._files.size_of(path) if self._files.exists(path) else 0
+        if size == 0 or size % TIME_ENTRY_BYTES:
+            return self.time_index.last()
+        file = self._files.open_read_only(path)
+        try:
+            tail = file.pread(TIME_ENTRY_BYTES, size - TIME_ENTRY_BYTES)
+        finally:
+            file.close()
+        # Zeros at the end are what Kafka allocates ahead.
+        return TimeIndex.from_bytes(tail).last() if any(tail) else self.time_index.last()
+
     def append(self, data: Buffer, header: BatchHeader, first_offset: int, interval: int) -> None:
         """Write one batch at the end. `first_offset` is stamped into `data` already."""
         position = self.size
-        self.file.pwrite(data, position)
+        (self._file or self.file).pwrite(data, position)
         self.note(header, first_offset + header.last_offset_delta, position, interval)
         self.size = position + len(data)
 
@@ -127,18 +149,13 @@ class Segment:
             relative = self.max_timestamp_offset - self.base_offset
             self.time_index.maybe_add(self.max_timestamp, relative)
             self._indexed_size = position
+            self.index_entries += 1
 
     def resume_indexing(self) -> None:
         """Go on indexing an existing segment where its index ends."""
         last = self.offset_index.last()
         self._indexed_size = last[1] if last else 0
-
-    def indexes_full(self, index_bytes_max: int) -> bool:
-        """Whether an index has reached `segment.index.bytes`."""
-        return (
-            len(self.offset_index) * OFFSET_ENTRY_BYTES >= index_bytes_max - OFFSET_ENTRY_BYTES
-            or len(self.time_index) * TIME_ENTRY_BYTES >= index_bytes_max - TIME_ENTRY_BYTES
-        )
+        self.index_entries = len(self.offset_index)
 
     def write_indexes(self, *, sync: bool = False) -> None:
         """Write both index files; `sync` when a clean stop will vouch for them."""

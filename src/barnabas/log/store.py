@@ -46,6 +46,8 @@ class LogStore:
         self.root = root.rstrip("/") or "/"
         self._clock = clock
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._unopened: set[TopicPartition] = set()
+        """Damaged logs: what the checkpoints say of them is kept, and no stop is a clean one."""
         self._doomed: list[_Doomed] = []
         self._checkpoints_begun = 0
         self._checkpoints_written = 0
@@ -104,7 +106,9 @@ class LogStore:
             start_offset=self._starts.get(partition, 0),
             clean=self.clean,
         )
+        self._unopened.add(partition)
         log = load_log(place, now_ms)
+        self._unopened.discard(partition)
         if config.flush_messages == 1:
             # What is served from such a log survives power loss; a kill left some of it unsynced.
             _sync(log)
@@ -133,8 +137,7 @@ class LogStore:
         found = [line.removeprefix("topic_id: ") for line in lines if line.startswith("topic_id: ")]
         if found and found[0] != topic_id_text(topic_id):
             self._set_aside(partition, names.STRAY_DIRECTORY)
-            self._starts.pop(partition, None)
-            self._recovery_points.pop(partition, None)
+            self._forget(partition)
 
     def set_strays_aside(self, known: set[TopicPartition]) -> None:
         """Rename the folders of partitions that no topic has (a deletion was cut short)."""
@@ -143,6 +146,7 @@ class LogStore:
             if partition is not None and partition not in known:
                 logger.warning("%s belongs to no topic and is set aside", name)
                 self._set_aside(partition, names.STRAY_DIRECTORY)
+                self._forget(partition)
 
     def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
         target = f"{self.root}/{partition.directory[:200]}.{self._entropy.uuid().hex}{suffix}"
@@ -152,18 +156,24 @@ class LogStore:
     def delete(self, partition: TopicPartition) -> None:
         """The partition is gone at once; its files go after `file.delete.delay.ms`."""
         log = self.logs.pop(partition, None)
-        if log is None:
+        if log is None and partition not in self._unopened:
             return
-        self._starts.pop(partition, None)
-        self._recovery_points.pop(partition, None)
+        self._forget(partition)
         target = self._set_aside(partition, names.DELETE_DIRECTORY)
-        log.fail("the topic was deleted")
+        if log is not None:
+            log.fail("the topic was deleted")
 
         def remove() -> None:
-            log.close(clean=False)
+            if log is not None:
+                log.close(clean=False)
             self.files.remove_tree(target)
 
-        self._doom(log.config.file_delete_delay_ms, remove)
+        self._doom(0 if log is None else log.config.file_delete_delay_ms, remove)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        self._unopened.discard(partition)
+        self._starts.pop(partition, None)
+        self._recovery_points.pop(partition, None)
 
     def drop_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
         """Let retention's segments go: out of the log now, off the disk later."""
@@ -189,8 +199,10 @@ class LogStore:
 
     def checkpoint_job(self) -> Callable[[], None]:
         """Write recovery points and log starts; the values are those of this moment."""
-        points = {tp: log.recovery_point for tp, log in self.logs.items()}
-        starts = {tp: log.start_offset for tp, log in self.logs.items() if log.start_offset > 0}
+        points = {tp: self._recovery_points.get(tp, 0) for tp in self._unopened}
+        starts = {tp: self._starts[tp] for tp in self._unopened if tp in self._starts}
+        points |= {tp: log.recovery_point for tp, log in self.logs.items()}
+        starts |= {tp: log.start_offset for tp, log in self.logs.items() if log.start_offset > 0}
         self._checkpoints_begun += 1
         number = self._checkpoints_begun
 
@@ -206,7 +218,7 @@ class LogStore:
 
     def close(self) -> None:
         """Sync and close everything; when all of it went well, leave the clean-stop mark."""
-        sound = True
+        sound = not self._unopened
         for log in self.logs.values():
             sound &= self._close_log(log)
         try:

@@ -14,6 +14,10 @@ class TimedOffset(NamedTuple):
     timestamp: int
 
 
+def _newer_then_lower(found: TimedOffset) -> tuple[int, int]:
+    return found.timestamp, -found.offset
+
+
 class TimestampSearch(NamedTuple):
     """A search over segments that may wait for the disk: run it off the loop."""
 
@@ -33,11 +37,26 @@ class TimestampSearch(NamedTuple):
 
     def latest(self) -> TimedOffset | None:
         """The first record that has the greatest timestamp of all."""
-        stamped = [s for s in self.segments if s.max_timestamp >= 0]
-        if not stamped:
-            return None
-        newest = max(stamped, key=lambda segment: segment.max_timestamp)
-        return self.first_at_or_after(newest.max_timestamp)
+        best: TimedOffset | None = None
+        for segment in sorted(self.segments, key=lambda s: s.max_timestamp, reverse=True):
+            if segment.max_timestamp < 0 or (best and segment.max_timestamp < best.timestamp):
+                break
+            found = self._first_in(segment, segment.max_timestamp)
+            if found is None or found.offset >= self.up_to:
+                # That record is deleted, or not committed: look at all the others.
+                found = self._latest_in(segment)
+            best = max(filter(None, (best, found)), key=_newer_then_lower, default=None)
+        return best
+
+    def _latest_in(self, segment: Segment) -> TimedOffset | None:
+        visible = (
+            TimedOffset(record.offset, record.timestamp)
+            for position, header in batches(segment, 0, segment.size)
+            if header.last_offset >= self.start_offset and header.base_offset < self.up_to
+            for record in decode_batch(segment.file.pread(header.size, position))
+            if self.start_offset <= record.offset < self.up_to and record.timestamp >= 0
+        )
+        return max(visible, key=lambda record: record.timestamp, default=None)
 
     def _first_in(self, segment: Segment, timestamp: int) -> TimedOffset | None:
         start = segment.offset_index.floor(segment.time_index.floor(timestamp))

@@ -47,6 +47,13 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> BatchH
         raise KafkaError(
             ErrorCode.corrupt_message, "The checksum of the record batch does not match."
         )
+    _check_size(size, config)
+    _check_fields(header)
+    _check_timestamps(header, config, now_ms)
+    return header
+
+
+def _check_size(size: int, config: TopicConfig) -> None:
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.message_too_large,
@@ -57,9 +64,6 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> BatchH
             ErrorCode.record_list_too_large,
             f"The record batch has {size} bytes; segment.bytes is {config.segment_bytes}.",
         )
-    _check_fields(header)
-    _check_timestamps(header, config, now_ms)
-    return header
 
 
 def _check_shape(header: BatchHeader, records: memoryview) -> None:
@@ -144,7 +148,9 @@ def with_records(records: bytes, header: BatchHeader, config: TopicConfig, now_m
             return records
         target = config.compression_type
         codec = CODECS_BY_NAME.get(target, 0)
-        return recompress(records, 0, codec, _level_of(target, config))
+        stored = recompress(records, 0, codec, _level_of(target, config))
+        _check_size(len(stored), config)
+        return stored
     except RecordError as error:
         refused = [(index, str(error)) for index in error.indexes]
         raise RefusedRecordsError(refused) from error

@@ -25,6 +25,7 @@ class Partition:
         "_commits",
         "_disk_failed",
         "_fetches",
+        "_stopped",
         "_sync_again",
         "_syncing",
         "_syncs",
@@ -61,6 +62,7 @@ class Partition:
         self._uncommitted_bytes = 0
         self._syncing = False
         self._sync_again = False
+        self._stopped = False
 
     @property
     def last_stable_offset(self) -> int:
@@ -102,6 +104,8 @@ class Partition:
 
     def sync(self) -> None:
         """Make everything written so far durable, soon; one sync covers all that wait for it."""
+        if self._stopped:
+            return
         self._unsynced_count = 0
         if self._syncing:
             self._sync_again = True
@@ -116,7 +120,10 @@ class Partition:
         self._syncing = False
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or error is not None:
+            if self._stopped:
+                return  # The topic was deleted, and its folder renamed under the job.
             # After a failed sync the kernel may have dropped the pages: trying again would lie.
+            self._stopped = True
             self._disk_failed(f"syncing {self.log.directory} failed: {error or 'cancelled'}")
             return
         self.log.synced(job)
@@ -163,6 +170,7 @@ class Partition:
 
     def stop(self, code: ErrorCode, reason: str) -> None:
         """This broker serves the partition no more: everybody who waits is told."""
+        self._stopped = True
         self.log.fail(reason)
         error = KafkaError(code, reason)
         self._commits.fail(error)

@@ -35,6 +35,8 @@ class Replicas:
         self._tell_disk_failed = disk_failed
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
+        self.generation = 0
+        """Counts the changes of what is hosted: whoever remembers a partition checks it."""
 
     def find(self, topic: str, partition: int) -> Partition | None:
         """The partition, if it is served here."""
@@ -60,6 +62,7 @@ class Replicas:
             await self._work.run(self.store.checkpoint_job())
 
     def _register(self, topic: Topic) -> HostedTopic:
+        self.generation += 1
         hosted = HostedTopic(topic)
         self.by_name[topic.name] = hosted
         self.by_id[topic.id_bytes] = hosted
@@ -104,10 +107,13 @@ class Replicas:
 
     def delete(self, topic: Topic) -> None:
         """A topic is gone."""
+        self.generation += 1
         hosted = self.by_name.pop(topic.name)
         self.by_id.pop(topic.id_bytes, None)
         for index, partition in hosted.partitions.items():
             partition.stop(ErrorCode.unknown_topic_or_partition, "The topic was deleted.")
+            self.store.delete(TopicPartition(topic.name, index))
+        for index in hosted.damaged:
             self.store.delete(TopicPartition(topic.name, index))
 
     def fail_all(self, reason: str) -> None:
