@@ -26,7 +26,8 @@ _PROBE_BYTES: Final = 8 * 1024
 _WALK: Final = struct.Struct(">qi4xbIhi")
 """base_offset, length, magic, crc, attributes, last_offset_delta."""
 
-Pread = Callable[[int, int], bytes | None]
+Data = bytes | memoryview
+Pread = Callable[[int, int], Data | None]
 
 
 class NotCachedError(Exception):
@@ -95,7 +96,7 @@ class ReadPlan(NamedTuple):
         size, next_offset = checked_prefix(view, self.up_to, self.offset)
         return ReadResult(view[:size], next_offset, position + size)
 
-    def _with_first_batch(self, pread: Pread, data: bytes, position: int) -> bytes:
+    def _with_first_batch(self, pread: Pread, data: Data, position: int) -> Data:
         """Make sure the first batch is whole, however small the limit: a reader must get on."""
         left = self.end - position
         if len(data) < HEADER_BYTES:
@@ -108,7 +109,7 @@ class ReadPlan(NamedTuple):
         return data
 
 
-def _must(data: bytes | None) -> bytes:
+def _must(data: Data | None) -> Data:
     if data is None:
         raise NotCachedError
     return data

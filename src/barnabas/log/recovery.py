@@ -142,7 +142,7 @@ def _trust(log: PartitionLog, now_ms: int) -> bool:
         if position > start or last_entry is None:
             active.note(header, header.last_offset, position, log.config.index_interval_bytes)
         log.epochs.assign(header.leader_epoch, header.base_offset)
-    if reached != active.size:
+    if reached != active.size or reached == start > 0:
         return False
     log.recovery_point = log.end_offset
     log.restore_producers(log.end_offset, now_ms)

@@ -12,6 +12,10 @@ FRAME_BYTES_MIN = 8
 RECEIVE_BUFFER_BYTES = 16 * 1024
 """What an idle connection holds. Grows only with bytes that have really arrived."""
 
+RECEIVE_BUSY_BYTES_MAX = 512 * 1024
+"""What a connection that keeps filling its buffer gets, so that one read brings many frames. It is
+given back when the connection rests."""
+
 RECEIVE_GROWTH_BYTES_MAX = 4 * 1024 * 1024
 """The most a receive buffer grows ahead of the bytes received, however large the frame claims to be."""
 

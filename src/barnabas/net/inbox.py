@@ -12,8 +12,8 @@ _GUESS_BYTES = 1024
 """What a frame is taken for while its size has not arrived: most requests are small."""
 
 _WHOLE_READ_BYTES = 64 * 1024
-"""A frame that lacks more than this is read up to its own end and not beyond, so that the start
-of the next large frame lands at the front of the buffer and never has to be moved."""
+"""A frame that lacks more than this and fills most of the buffer is read up to its own end and not
+beyond, so that the next one's start lands at the front and never has to be moved."""
 
 
 class Inbox:
@@ -25,6 +25,7 @@ class Inbox:
 
     __slots__ = (
         "_base_bytes",
+        "_busy_bytes",
         "_frame_bytes_max",
         "_frame_bytes_min",
         "_growth_bytes_max",
@@ -38,6 +39,7 @@ class Inbox:
 
     def __init__(self, limits: NetLimits) -> None:
         self._base_bytes = limits.receive_buffer_bytes
+        self._busy_bytes = limits.receive_busy_bytes_max
         self._growth_bytes_max = limits.receive_growth_bytes_max
         self._frame_bytes_min = limits.frame_bytes_min
         self._frame_bytes_max = limits.frame_bytes_max
@@ -54,7 +56,7 @@ class Inbox:
         start = self.start
         if self.end - start < _SIZE_BYTES:
             if start == self.end:
-                self.start = self.end = 0
+                self._rewind()
             return None
         size: int = _SIZE.unpack_from(self.buffer, start)[0]
         if not self._frame_bytes_min <= size <= self._frame_bytes_max:
@@ -71,23 +73,39 @@ class Inbox:
         self.goal = 0
         return self._view[start:finish]
 
+    def _rewind(self) -> None:
+        """Everything is dispatched. A read that filled the buffer promises more: be ready."""
+        capacity = len(self.buffer)
+        if self.end == capacity < self._busy_bytes:
+            self._replace(min(2 * capacity, self._busy_bytes))
+        self.start = self.end = 0
+
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
-        if not self.end < self.goal <= len(self.buffer):
+        capacity = len(self.buffer)
+        if not self.end < self.goal <= capacity:
             self._make_room()
-        if self.goal - self.end > _WHOLE_READ_BYTES:
-            return self._view[self.end : self.goal]
+            capacity = len(self.buffer)
+        goal = self.goal
+        if goal - self.end > _WHOLE_READ_BYTES and 2 * (goal - self.start) > capacity:
+            return self._view[self.end : goal]
         return self._view[self.end :]
 
     def _make_room(self) -> None:
         held = self.end - self.start
         want = self._frame_wanted(held)
-        if self.start and (self.start + want > len(self.buffer) or self.end == len(self.buffer)):
-            self._view[:held] = self._view[self.start : self.end]
-            self.goal = max(0, self.goal - self.start)
-            self.start, self.end = 0, held
+        is_full = self.end == len(self.buffer)
+        if self.start and (is_full or self.start + want > len(self.buffer)):
+            self._move_to_front(held, is_full)
         if self.end == len(self.buffer):
             self._grow(held, want)
+
+    def _move_to_front(self, held: int, was_full: bool) -> None:
+        view, start, goal = self._view, self.start, self.goal
+        if was_full and len(self.buffer) < self._busy_bytes:
+            self._replace(min(2 * len(self.buffer), self._busy_bytes))
+        self._view[:held] = view[start : start + held]
+        self.start, self.end, self.goal = 0, held, max(0, goal - start)
 
     def _frame_wanted(self, held: int) -> int:
         """How many bytes the first frame takes with its size, as far as that is known."""
@@ -97,13 +115,13 @@ class Inbox:
         return _SIZE_BYTES + min(max(size, 0), self._frame_bytes_max)
 
     def _grow(self, held: int, want: int) -> None:
-        """At most double, at most a few megabytes ahead, and not beyond the frame.
+        """At most double, at most a few megabytes ahead, and not far beyond the frame.
 
         More than the frame is needed only when a transport delivers although it was paused.
         """
         capacity = held + min(held, self._growth_bytes_max)
         if want > held:
-            capacity = min(capacity, want)
+            capacity = min(capacity, max(want, self._busy_bytes))
         view, goal = self._view, self.goal
         self._replace(capacity)
         self._view[:held] = view[:held]

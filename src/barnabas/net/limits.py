@@ -12,6 +12,7 @@ class NetLimits:
     frame_bytes_min: int = limits.FRAME_BYTES_MIN
     frame_bytes_max: int = limits.FRAME_BYTES_MAX
     receive_buffer_bytes: int = limits.RECEIVE_BUFFER_BYTES
+    receive_busy_bytes_max: int = limits.RECEIVE_BUSY_BYTES_MAX
     receive_growth_bytes_max: int = limits.RECEIVE_GROWTH_BYTES_MAX
     frame_wait_s_max: float = limits.FRAME_WAIT_S_MAX
     frame_rate_bytes_min: int = limits.FRAME_RATE_BYTES_MIN

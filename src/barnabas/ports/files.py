@@ -21,8 +21,11 @@ class File(Protocol):
         """Up to `length` bytes at `position`; fewer only at the end of the file."""
         ...
 
-    def pread_cached(self, length: int, position: int) -> bytes | None:
-        """As `pread`, or None when that would have to wait for the disk."""
+    def pread_cached(self, length: int, position: int) -> bytes | memoryview | None:
+        """As `pread`, or None when that would have to wait for the disk.
+
+        For the loop's thread only. A view stays as it is for as long as anybody holds it.
+        """
         ...
 
     def pwrite(self, data: Buffer, position: int) -> None:

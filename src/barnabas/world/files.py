@@ -10,20 +10,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from barnabas.ports.files import AlreadyLockedError, Buffer
+from barnabas.world.buffers import WarmBuffers
 
 _MODE: Final = 0o644
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 
 _CLOSED: Final = 2**31 - 1
 """No process has this descriptor. (-1 would be a ValueError in places, not EBADF.)"""
-
-_SCRATCH_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Larger scratch buffers are not kept between reads."""
-
-_scratch: Final[list[bytearray]] = []
-"""Warm buffers for `pread_cached`: a fresh megabyte costs a page fault for each 4 KiB, and
-zeroing it costs as much again as the read. `pop` and `append` are atomic, so threads may share."""
-
 
 def _sync_descriptor(descriptor: int) -> None:
     """Push written bytes to stable storage.
@@ -41,8 +34,9 @@ def _sync_descriptor(descriptor: int) -> None:
 class DiskFile:
     """One open file. After `close` everything raises EBADF."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, buffers: WarmBuffers) -> None:
         self._descriptor = descriptor
+        self._buffers = buffers
         self._nowait = _RWF_NOWAIT
 
     def pread(self, length: int, position: int) -> bytes:
@@ -58,17 +52,13 @@ class DiskFile:
             got += len(data)
         return b"".join(parts)
 
-    def pread_cached(self, length: int, position: int) -> bytes | None:
+    def pread_cached(self, length: int, position: int) -> bytes | memoryview | None:
         """As `pread`, or None when that would have to wait for the disk."""
         if self._nowait is None:
             return self.pread(length, position)
-        buffer = _take_scratch(length)
+        view = self._buffers.take(length)
         try:
-            with memoryview(buffer)[:length] as view:
-                got = os.preadv(self._descriptor, [view], position, self._nowait)
-                if got == length or position + got >= self.size():
-                    return bytes(view[:got])
-                return None
+            got = os.preadv(self._descriptor, [view], position, self._nowait)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -77,9 +67,9 @@ class DiskFile:
             # Some file systems (overlay, older tmpfs) can not tell whether they would wait.
             self._nowait = None
             return self.pread(length, position)
-        finally:
-            if len(buffer) <= _SCRATCH_BYTES_MAX:
-                _scratch.append(buffer)
+        if got == length:
+            return view
+        return view[:got] if position + got >= self.size() else None
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Write all of `data` at `position`, or raise."""
@@ -117,14 +107,6 @@ class DiskFile:
         descriptor, self._descriptor = self._descriptor, _CLOSED
         if descriptor != _CLOSED:
             os.close(descriptor)
-
-
-def _take_scratch(length: int) -> bytearray:
-    try:
-        buffer = _scratch.pop()
-    except IndexError:
-        return bytearray(length)
-    return buffer if len(buffer) >= length else bytearray(length)
 
 
 class DiskLock:
@@ -165,11 +147,15 @@ class DiskLock:
 
 
 class DiskFiles:
-    """The machine's file system."""
+    """The machine's file system, for one broker."""
+
+    def __init__(self) -> None:
+        self._buffers = WarmBuffers()
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing. `create` makes an empty file where there is none."""
-        return DiskFile(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), _MODE))
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        return DiskFile(os.open(path, flags, _MODE), self._buffers)
 
     def open_read_only(self, path: str) -> DiskFile:
         """Open for reading; writing raises."""
@@ -177,7 +163,7 @@ class DiskFiles:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return DiskFile(descriptor)
+        return DiskFile(descriptor, self._buffers)
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder has that name."""
@@ -227,7 +213,8 @@ class DiskFiles:
         """Write a small file atomically and durably: temporary file, sync, rename, sync_dir."""
         temporary = path + ".tmp"
         try:
-            file = DiskFile(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, _MODE))
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, _MODE)
+            file = DiskFile(descriptor, self._buffers)
             try:
                 file.pwrite(data, 0)
                 file.sync()
