@@ -17,6 +17,7 @@ from barnabas.cli.client import (
     pairs,
     settings,
 )
+from barnabas.cli.ending import check_somebody_reads
 from barnabas.cli.moments import (
     AtOffset,
     AtTime,
@@ -206,6 +207,7 @@ class _Reading:
                     printed += 1
                     heard_s = time.monotonic()
             sys.stdout.buffer.flush()
+            check_somebody_reads()
             if limits.maximum is not None and printed >= limits.maximum:
                 return
             if limits.idle_s is not None and time.monotonic() - heard_s >= limits.idle_s:

@@ -1,6 +1,7 @@
 """How a command ends: one sentence on stderr and an exit code, whatever went wrong."""
 
 import os
+import select
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -40,6 +41,17 @@ def hang_up() -> int:
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
     return 0
+
+
+def check_somebody_reads() -> None:
+    """Raise BrokenPipeError when the reader of our output has gone.
+
+    Writing would tell as well, but a command that waits for something to write may wait for ever.
+    """
+    watch = select.poll()
+    watch.register(sys.stdout.fileno(), select.POLLERR)
+    if any(event & select.POLLERR for _, event in watch.poll(0)):
+        raise BrokenPipeError
 
 
 def _sentence(error: OSError) -> str:

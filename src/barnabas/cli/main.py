@@ -12,6 +12,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; its exit code."""
+    return exit_code(lambda: _run(arguments))
+
+
+def _run(arguments: list[str]) -> None:
     if arguments and arguments[0] in ("up", "broker"):
         # Typer costs as long to import as half a broker, so it is left out where it can be.
         from barnabas.cli.quick import parse
@@ -20,10 +24,11 @@ def run(arguments: list[str]) -> int:
         if choices is not None:
             from barnabas.cli.serving import serve_until_stopped
 
-            return exit_code(lambda: serve_until_stopped(choices))
+            serve_until_stopped(choices)
+            return
     from barnabas.cli.app import app
 
-    return exit_code(lambda: app(arguments, prog_name="barnabas"))
+    app(arguments, prog_name="barnabas")
 
 
 if __name__ == "__main__":
