@@ -155,7 +155,7 @@ class _IndexFile:
         used = len(self.entries) * self.entry_bytes
         if len(data) % self.entry_bytes:
             self.complain(f"{len(data)} bytes are no whole number of entries", len(data))
-        elif any(data[used:]):
+        elif data.count(0, used) != len(data) - used:
             self.complain("the entries do not rise", used)
 
     def complain(self, what: str, position: int | None = None) -> Problem:
