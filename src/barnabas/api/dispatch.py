@@ -5,7 +5,10 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, Final
 
+from barnabas.api import fetch, produce
 from barnabas.api.context import Call, Services
+from barnabas.api.produce import handle_in_lane
+from barnabas.api.produce_lane import correlation_id_of
 from barnabas.api.table import SERVED
 from barnabas.model.errors import DecodeError
 from barnabas.ports.exchange import Frames, Later, Peer, Reply
@@ -25,11 +28,16 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._raw: dict[int, RawHandler] = {}
+        self._raw: dict[int, RawHandler] = {_PRODUCE: produce.handle, _FETCH: fetch.handle}
         self._messages: dict[int, MessageHandler] = {}
 
     def __call__(self, peer: Peer, frame: memoryview) -> Reply:
         """One request. Raises DecodeError for what can not be answered: the connection closes."""
+        lane = peer.state
+        if lane is not None and lane.generation == self._services.replicas.generation:
+            records = lane.records(frame)
+            if records is not None:
+                return handle_in_lane(self._services, lane, correlation_id_of(frame), records)
         header = parse_request_header(frame)
         key = header.api_key
         raw = self._raw.get(key)
@@ -39,9 +47,6 @@ class Dispatcher:
             raise DecodeError(f"there is no API {key} here")
         if header.body_at < 0:
             return self._answer_unspoken_version(header)
-        if key in (_PRODUCE, _FETCH):
-            self._raw[key] = importlib.import_module(f"barnabas.api.{SERVED[key]}").handle
-            return self._raw[key](self._services, peer, header, frame)
         return self._handle_message(peer, header, frame)
 
     def _handle_message(self, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:

@@ -49,29 +49,28 @@ _Topic = tuple[str | None, bytes | None, list[_Outcome]]
 
 def handle(services: Services, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
     """Append what can be appended now; wait only for what must be waited for."""
-    lane = peer.state
-    if lane is not None:
-        records = lane.records(header, frame)
-        if records is not None and lane.generation == services.replicas.generation:
-            return _handle_in_lane(services, lane, header, records)
-        peer.state = None
     request = parse_produce_request(header.api_version, frame, header.body_at)
     reply = _handle_parsed(services, header, request)
+    peer.state = None
     _open_lane(services, peer, header, frame, request)
     return reply
 
 
-def _handle_in_lane(
-    services: Services, lane: Lane, header: RequestHeader, records: memoryview
+def handle_in_lane(
+    services: Services, lane: Lane, correlation_id: int, records: memoryview
 ) -> Reply:
-    now_ms = services.clock.wall_ms()
+    """The same for a request that is like the one before, apart from its records."""
+    version = lane.header.api_version
     outcome: _Outcome
     try:
-        outcome = _append(services, header.api_version, lane.partition, lane.index, records, now_ms)
+        outcome = _append(
+            services, version, lane.partition, lane.index, records, services.clock.wall_ms()
+        )
         if type(outcome) is ProducePartitionResult:
-            return [lane.answer(header.correlation_id, outcome)]
+            return [lane.answer(correlation_id, outcome)]
     except KafkaError as error:
         outcome = _refused(lane.index, error)
+    header = lane.header._replace(correlation_id=correlation_id)
     topics: list[_Topic] = [(lane.name, lane.topic_id, [outcome])]
     if type(outcome) is ProducePartitionResult:
         return _answer(header, lane.request, topics)
@@ -149,16 +148,17 @@ def _append(
     """Append one partition's batch, now if that is possible."""
     if records is None:
         raise KafkaError(ErrorCode.invalid_record, "There are no records.")
-    batch = partition.log.check(records, now_ms)
-    attributes = batch.attributes
-    if attributes & TRANSACTIONAL:
+    log = partition.log
+    batch = log.check(records, now_ms)
+    if batch.attributes & TRANSACTIONAL:
         raise KafkaError(
             ErrorCode.transactional_id_authorization_failed,
             "This broker does not serve transactions yet.",
         )
     if version < _ZSTD_FROM and batch.codec == ZSTD:
         raise KafkaError(ErrorCode.unsupported_compression_type)
-    if partition.deferred or needs_records(batch, partition.log.config):
+    plain = log.takes_batches_as_they_are or not needs_records(batch, log.config)
+    if partition.deferred or not plain:
         partition.deferred += 1
         return _append_checked(services, partition, index, bytes(records[: batch.size]), batch)
     return _append_now(partition, index, records, batch, now_ms)

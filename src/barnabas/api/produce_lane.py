@@ -23,6 +23,7 @@ _OFFSETS: Final = struct.Struct(">qqq")
 _SAMPLE: Final = (0x1111111111111111, 0x2222222222222222, 0x3333333333333333)
 """Stands for base offset, append time and log start while the fixed parts of an answer are made."""
 _LOG_START_FROM: Final = 5
+_CORRELATION_AT: Final = 4
 _FLEXIBLE_TAIL: Final[bytes] = b"\x00\x00\x00"
 """No tagged fields: of the partition, of the topic, of the request."""
 
@@ -34,10 +35,12 @@ class Lane:
         "_after",
         "_answer",
         "_before",
+        "_end",
         "_flexible",
+        "_head",
         "_prefix",
-        "_version",
         "generation",
+        "header",
         "index",
         "name",
         "partition",
@@ -48,34 +51,39 @@ class Lane:
     def __init__(
         self,
         header: RequestHeader,
-        prefix: bytes,
+        frame: memoryview,
+        end: int,
         request: ProduceRequest,
         partition: Partition,
         generation: int,
     ) -> None:
+        """`end`: where the length of the records begins."""
         topic = request.topics[0]
         self.name, self.topic_id = topic.name, topic.topic_id
         self.index = topic.partitions[0].index
         self.partition = partition
         self.generation = generation
         self.request = request._replace(topics=[])
-        self._version = header.api_version
+        self.header = header
         self._flexible = header.api_version >= FLEXIBLE_FROM
-        self._prefix = prefix
+        self._head = bytes(frame[:_CORRELATION_AT])
+        self._prefix = bytes(frame[_CORRELATION_AT + 4 : end])
+        self._end = end
+        self._prepare_answer()
+
+    def _prepare_answer(self) -> None:
+        version = self.header.api_version
         result = ProducePartitionResult(self.index, 0, *_SAMPLE)
-        sample = encode_produce_response(
-            self._version, [ProduceTopicResult(self.name, self.topic_id, [result])]
-        )
-        before, after = sample.split(_OFFSETS.pack(*_SAMPLE))
-        self._before = response_header(header.api_key, self._version, 0)[4:] + before
+        topic = ProduceTopicResult(self.name, self.topic_id, [result])
+        before, after = encode_produce_response(version, [topic]).split(_OFFSETS.pack(*_SAMPLE))
+        self._before = response_header(self.header.api_key, version, 0)[4:] + before
         self._after = after
         self._answer = struct.Struct(f">i{len(self._before)}sqqq{len(after)}s")
 
-    def records(self, header: RequestHeader, frame: memoryview) -> memoryview | None:
+    def records(self, frame: memoryview) -> memoryview | None:
         """The records, if the request is like the one before; None if it has to be parsed."""
-        at = header.body_at
-        end = at + len(self._prefix)
-        if header.api_version != self._version or frame[at:end] != self._prefix:
+        end = self._end
+        if frame[8:end] != self._prefix or frame[:4] != self._head:
             return None
         if self._flexible:
             if len(frame) - end < 5:
@@ -102,6 +110,11 @@ class Lane:
         )
 
 
+def correlation_id_of(frame: memoryview) -> int:
+    """The number by which the client recognises the answer."""
+    return int(INT32.unpack_from(frame, _CORRELATION_AT)[0])
+
+
 def lane_for(
     header: RequestHeader,
     frame: memoryview,
@@ -119,6 +132,6 @@ def lane_for(
     else:
         tail, length_size = 0, 4
     end = len(frame) - tail - len(records) - length_size
-    lane = Lane(header, bytes(frame[header.body_at : end]), request, partition, generation)
+    lane = Lane(header, frame, end, request, partition, generation)
     # Believed only if it finds in this very request what the parser has found.
-    return lane if lane.records(header, frame) == records else None
+    return lane if lane.records(frame) == records else None

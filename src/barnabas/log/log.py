@@ -18,7 +18,7 @@ from barnabas.log.reading import ReadPlan, ReadResult, batches
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas.log.snapshots import encode_snapshot, restored_producers, snapshots_in
 from barnabas.log.timestamps import TimestampSearch
-from barnabas.log.validation import check_batch
+from barnabas.log.validation import check_batch, takes_batches_as_they_are
 from barnabas.model.check import require
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import TopicPartition
@@ -69,7 +69,7 @@ class PartitionLog:
         self._files = files
         self.directory = directory
         self.partition = partition
-        self.config = config
+        self.configure(config)
         self.segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._active = segments[-1]
@@ -84,6 +84,11 @@ class PartitionLog:
         """Why the log takes no more writes, once a disk has failed under it."""
         self._directory_synced = False
         self._tail_since_ms: int | None = None
+
+    def configure(self, config: TopicConfig) -> None:
+        """The topic's settings from now on."""
+        self.config = config
+        self.takes_batches_as_they_are = takes_batches_as_they_are(config)
 
     # --- writing -------------------------------------------------------------------------------
 

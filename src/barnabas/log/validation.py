@@ -21,6 +21,8 @@ from barnabas.wire.records.errors import RecordError
 from barnabas.wire.records.record import check_records, decode_batch, recompress
 
 _NO_BOUND_MS = 2**63 - 1
+_LZ4_OR_LESS = 4
+"""Attributes below it: no flag is set, and the codec exists (zstd asks for a closer look)."""
 
 
 class RefusedRecordsError(KafkaError):
@@ -48,9 +50,21 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> BatchH
             ErrorCode.corrupt_message, "The checksum of the record batch does not match."
         )
     _check_size(size, config)
-    _check_fields(header)
-    _check_timestamps(header, config, now_ms)
+    if not _is_usual(header):
+        _check_fields(header)
+    if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
+        _refuse_early(header, config)
     return header
+
+
+def _is_usual(header: BatchHeader) -> bool:
+    """Whether every field is as in almost all batches: then there is nothing to look into."""
+    return (
+        header.last_offset_delta + 1 == header.count > 0
+        and header.base_offset == 0
+        and header.attributes < _LZ4_OR_LESS
+        and (header.base_sequence >= 0 or header.producer_id == NO_PRODUCER)
+    )
 
 
 def _check_size(size: int, config: TopicConfig) -> None:
@@ -99,10 +113,9 @@ def _check_fields(header: BatchHeader) -> None:
         )
 
 
-def _check_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    if config.message_timestamp_type != "CreateTime":
-        return
-    if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
+def _refuse_early(header: BatchHeader, config: TopicConfig) -> None:
+    """Too far ahead, unless the broker's own time counts."""
+    if config.message_timestamp_type == "CreateTime":
         raise KafkaError(
             ErrorCode.invalid_timestamp,
             f"Timestamp {header.max_timestamp} is further ahead than "
@@ -110,10 +123,19 @@ def _check_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> 
         )
 
 
+def takes_batches_as_they_are(config: TopicConfig) -> bool:
+    """Whether `needs_records` is false for every batch."""
+    return (
+        not config.compacts
+        and config.message_timestamp_before_max_ms >= _NO_BOUND_MS
+        and config.compression_type == "producer"
+    )
+
+
 def needs_records(header: BatchHeader, config: TopicConfig) -> bool:
     """Whether the header does not suffice for this topic (then the work is done off the loop)."""
     return (
-        "compact" in config.cleanup_policy
+        config.compacts
         or config.message_timestamp_before_max_ms < _NO_BOUND_MS
         or config.compression_type not in ("producer", _codec_name(header))
     )
@@ -125,8 +147,9 @@ def _codec_name(header: BatchHeader) -> str:
 
 
 def _level_of(codec_name: str, config: TopicConfig) -> int | None:
+    gzip = config.compression_gzip_level
     levels = {
-        "gzip": config.compression_gzip_level,
+        "gzip": gzip if gzip > 0 else None,  # -1 stands for the codec's own default.
         "lz4": config.compression_lz4_level,
         "zstd": config.compression_zstd_level,
     }
@@ -139,7 +162,7 @@ def with_records(records: bytes, header: BatchHeader, config: TopicConfig, now_m
         check_records(
             records,
             0,
-            require_keys="compact" in config.cleanup_policy,
+            require_keys=config.compacts,
             limit=limits.DECOMPRESSED_BYTES_MAX,
         )
         if config.message_timestamp_before_max_ms < _NO_BOUND_MS:

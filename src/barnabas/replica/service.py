@@ -103,7 +103,7 @@ class Replicas:
         hosted = self.by_name[topic.name]
         hosted.topic = topic
         for partition in hosted.partitions.values():
-            partition.log.config = topic.config
+            partition.log.configure(topic.config)
 
     def delete(self, topic: Topic) -> None:
         """A topic is gone."""
