@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import BrokerResponseError, KafkaError
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete  # type: ignore[import-untyped]
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
+from aiokafka.errors import BrokerResponseError, KafkaError  # type: ignore[import-untyped]
 from tests.compat.port import (
     CODECS,
     FETCH_WAIT_MS,
@@ -182,9 +182,9 @@ class AiokafkaClient(Client):
             answer = await getattr(admin, method)(*arguments)
         finally:
             await admin.close()
-        for row in getattr(answer, "topic_errors", None) or getattr(
-            answer, "topic_error_codes", ()
-        ):
+        # The answers to creating and to deleting call the same list by two names.
+        rows: Any = getattr(answer, "topic_errors", None)
+        for row in rows or getattr(answer, "topic_error_codes", ()):
             _check(row[1], str(row[2:]))
         return answer
 

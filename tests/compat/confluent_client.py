@@ -14,7 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka import Message as Received
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -82,7 +82,8 @@ class ConfluentClient(Client):
             return reported
 
         for at, message in enumerate(messages):
-            stamp = {} if message.timestamp is None else {"timestamp": message.timestamp}
+            # librdkafka takes 0 for "now".
+            stamp = 0 if message.timestamp is None else message.timestamp
             producer.produce(
                 topic,
                 value=message.value,
@@ -90,7 +91,7 @@ class ConfluentClient(Client):
                 headers=list(message.headers),
                 partition=message.partition,
                 on_delivery=report(at),
-                **stamp,
+                timestamp=stamp,
             )
         producer.flush(WAIT_S)
         return deliveries
@@ -182,11 +183,7 @@ class ConfluentClient(Client):
         if isinstance(start, Time):
             spec = OffsetSpec.for_timestamp(start.ms)
         else:
-            spec = {
-                Spec.EARLIEST: OffsetSpec.earliest(),
-                Spec.LATEST: OffsetSpec.latest(),
-                Spec.MAX_TIMESTAMP: OffsetSpec.max_timestamp(),
-            }[Spec(start)]
+            spec = getattr(OffsetSpec, Spec(start).value)()
         found: int = _result(self._admin.list_offsets({where: spec})[where]).offset
         return None if found < 0 else found
 
@@ -242,12 +239,12 @@ def _message(received: Received) -> Message:
     error = received.error()
     if error is not None:
         raise ClientError(error_name(error.code()), error.str())
-    headers = received.headers() or []
+    headers: Any = received.headers() or []
     partition, offset = received.partition(), received.offset()
     return Message(
         value=received.value(),
         key=received.key(),
-        headers=tuple((name, value) for name, value in headers),
+        headers=tuple(headers),
         timestamp=received.timestamp()[1],
         partition=-1 if partition is None else partition,
         offset=-1 if offset is None else offset,

@@ -13,7 +13,12 @@ import pytest
 
 # The suites share modules (tests.compat.…), which the importlib mode of pytest does not find alone.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-pytest.register_assert_rewrite("tests.compat.scenarios")
+pytest.register_assert_rewrite(
+    "tests.compat.stage",
+    "tests.compat.scenarios",
+    "tests.compat.admin_scenarios",
+    "tests.compat.clients.dump_tool",
+)
 
 from tests.compat.clients.probe import Probe  # noqa: E402 - only now it can be found
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-import kafka.codec
+import kafka.codec  # type: ignore[import-untyped]
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec
-from kafka.errors import BrokerResponseError, KafkaError
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec  # type: ignore[import-untyped]
+from kafka.errors import BrokerResponseError, KafkaError  # type: ignore[import-untyped]
 from tests.compat.port import (
     FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 from tests.compat.aiokafka_client import AiokafkaClient
 from tests.compat.conftest import TopicMaker
-from tests.compat.scenarios import Scenario, Stage, scenarios_for
+from tests.compat.scenarios import scenarios_for
+from tests.compat.stage import Scenario, Stage
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import pytest
 from tests.compat.confluent_client import ConfluentClient
 from tests.compat.conftest import TopicMaker
 from tests.compat.port import Message
-from tests.compat.scenarios import Scenario, Stage, scenarios_for
+from tests.compat.scenarios import scenarios_for
+from tests.compat.stage import Scenario, Stage
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.compat.confluent_client import ConfluentClient
 from tests.compat.conftest import TopicMaker
 from tests.compat.kafka_python_client import KafkaPythonClient
 from tests.compat.port import CODECS, Client, Sending
-from tests.compat.scenarios import Stage, produced, same, sample
+from tests.compat.stage import Stage, produced, same, sample
 
 LIBRARIES: Final[tuple[type[Client], ...]] = (ConfluentClient, KafkaPythonClient, AiokafkaClient)
 WRITINGS: Final = [

@@ -1,5 +1,6 @@
 """What is asked when writing: Produce in right and wrong ways, InitProducerId, producer state."""
 
+import time
 from typing import Any, Final
 
 from tests.compat.batches import FIXED_TIME_MS, Lies, Rec, make_batch
@@ -56,7 +57,6 @@ def produce_acks_zero(probe: Probe) -> None:
 
 
 def produce_bad_batches(probe: Probe) -> None:
-    probe.make_topic("checked")
     good = make_batch(THREE)
     length_lie = bytearray(good)
     length_lie[8:12] = (len(good) * 2).to_bytes(4, "big")
@@ -98,8 +98,10 @@ def produce_bad_batches(probe: Probe) -> None:
         "producer id without epoch": make_batch(ONE, producer=(PRODUCER, -1, 0)),
         "producer id -2": make_batch(ONE, producer=(-2, 0, 0)),
     }
-    for label, data in cases.items():
-        probe.produce(f"Produce v12, {label}", "checked", data)
+    for n, (label, data) in enumerate(cases.items()):
+        probe.make_topic(f"checked-{n}")
+        probe.produce(f"Produce v12, {label}", f"checked-{n}", data)
+    probe.make_topic("checked")
     probe.produce("Produce v6 with zstd codec bits", "checked", make_batch(ONE, attributes=4),
                   version=6)  # fmt: skip
     probe.produce("Produce v7, bad crc", "checked", make_batch(ONE, lies=Lies(crc_xor=1)),
@@ -190,6 +192,9 @@ def init_producer_id(probe: Probe) -> None:
     def ask(label: str, version: int, **body: Any) -> None:
         probe.ask(f"InitProducerId v{version}, {label}", api, version, body)
 
+    # A Kafka that has never given out a producer id fetches its first block of them now.
+    while probe.quietly(api, 5, {})["error_code"] == "COORDINATOR_LOAD_IN_PROGRESS":
+        time.sleep(0.1)
     for version in range(6):
         ask("idempotent", version, transaction_timeout=60_000)
     ask("timeout 0, no transactional id", 4, transaction_timeout=0)

@@ -186,6 +186,11 @@ def describe_configs(probe: Probe) -> None:
 
 
 def _look(probe: Probe, label: str, topic: str) -> None:
+    """Look at the configs when the broker has heard of every change before.
+
+    Changes reach a Kafka broker in order, so one that it has heard of is a barrier for the others.
+    """
+    probe.make_topic(f"barrier-{len(probe.answers)}")
     keys = ["cleanup.policy", "retention.ms", "segment.bytes"]
     asked = {"resource_type": TOPIC_RESOURCE, "resource_name": topic, "configuration_keys": keys}
     probe.ask(label, "describe_configs", 4, {"resources": [asked]})

@@ -7,7 +7,8 @@ from tests.compat.clients.kcat_client import KcatClient
 from tests.compat.confluent_client import ConfluentClient
 from tests.compat.conftest import TopicMaker
 from tests.compat.port import Message, Time
-from tests.compat.scenarios import Scenario, Stage, T, same, scenarios_for
+from tests.compat.scenarios import scenarios_for
+from tests.compat.stage import Scenario, Stage, T, same
 
 pytestmark = pytest.mark.clients
 
