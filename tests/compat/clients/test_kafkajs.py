@@ -1,5 +1,6 @@
 """kafkajs against the broker: every scenario of the table that the library can play."""
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +9,12 @@ from tests.compat.conftest import TopicMaker
 from tests.compat.scenarios import scenarios_for
 from tests.compat.stage import Scenario, Stage
 
-pytestmark = pytest.mark.clients
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.skipif(
+        shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """kcat against the broker: every scenario of the table that the library can play."""
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,10 @@ from tests.compat.port import Message, Time
 from tests.compat.scenarios import scenarios_for
 from tests.compat.stage import Scenario, Stage, T, same
 
-pytestmark = pytest.mark.clients
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat"),
+]
 
 
 @pytest.fixture(scope="module")
