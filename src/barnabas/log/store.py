@@ -47,7 +47,7 @@ class LogStore:
         self._clock = clock
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._unopened: set[TopicPartition] = set()
-        """Damaged logs: what the checkpoints say of them is kept, and no stop is a clean one."""
+        """Damaged logs: as long as there are any, no stop is a clean one."""
         self._doomed: list[_Doomed] = []
         self._checkpoints_begun = 0
         self._checkpoints_written = 0
@@ -66,6 +66,8 @@ class LogStore:
             files.sync_dir(self.root)
         self._recovery_points = self._checkpoint(names.RECOVERY_POINTS)
         self._starts = self._checkpoint(names.LOG_STARTS)
+        self._checkpointed = self._recovery_points.keys() | self._starts.keys()
+        """Of which partitions the files speak."""
         self._sweep_deleted()
 
     def _checkpoint(self, name: str) -> dict[TopicPartition, int]:
@@ -95,7 +97,7 @@ class LogStore:
         if self.files.exists(directory):
             self._set_stray_aside(partition, topic_id)
         if not self.files.exists(directory):
-            self.files.make_dirs(directory)
+            self._begin(partition, directory)
         self._write_partition_metadata(directory, topic_id)
         place = LogPlace(
             self.files,
@@ -114,6 +116,13 @@ class LogStore:
             _sync(log)
         self.logs[partition] = log
         return log
+
+    def _begin(self, partition: TopicPartition, directory: str) -> None:
+        """Make a folder; what the checkpoints say of an older topic of that name must go first."""
+        if partition in self._checkpointed:
+            self._forget(partition)
+            self.checkpoint_job()()
+        self.files.make_dirs(directory)
 
     def _write_partition_metadata(self, directory: str, topic_id: uuid.UUID) -> None:
         path = f"{directory}/{names.PARTITION_METADATA}"
@@ -141,12 +150,13 @@ class LogStore:
 
     def set_strays_aside(self, known: set[TopicPartition]) -> None:
         """Rename the folders of partitions that no topic has (a deletion was cut short)."""
+        for unknown in self._checkpointed - known:
+            self._forget(unknown)
         for name in self.files.list(self.root):
             partition = parse_directory(name)
             if partition is not None and partition not in known:
                 logger.warning("%s belongs to no topic and is set aside", name)
                 self._set_aside(partition, names.STRAY_DIRECTORY)
-                self._forget(partition)
 
     def _set_aside(self, partition: TopicPartition, suffix: str) -> str:
         target = f"{self.root}/{partition.directory[:200]}.{self._entropy.uuid().hex}{suffix}"
@@ -199,10 +209,9 @@ class LogStore:
 
     def checkpoint_job(self) -> Callable[[], None]:
         """Write recovery points and log starts; the values are those of this moment."""
-        points = {tp: self._recovery_points.get(tp, 0) for tp in self._unopened}
-        starts = {tp: self._starts[tp] for tp in self._unopened if tp in self._starts}
-        points |= {tp: log.recovery_point for tp, log in self.logs.items()}
-        starts |= {tp: log.start_offset for tp, log in self.logs.items() if log.start_offset > 0}
+        opened = list(self.logs.items())
+        points = self._recovery_points | {tp: log.recovery_point for tp, log in opened}
+        starts = self._starts | {tp: log.start_offset for tp, log in opened if log.start_offset > 0}
         self._checkpoints_begun += 1
         number = self._checkpoints_begun
 
@@ -212,6 +221,7 @@ class LogStore:
                     return  # A younger one was quicker, and says all that this one would.
                 write_offsets(self.files, f"{self.root}/{names.LOG_STARTS}", starts)
                 write_offsets(self.files, f"{self.root}/{names.RECOVERY_POINTS}", points)
+                self._checkpointed = points.keys() | starts.keys()
                 self._checkpoints_written = number
 
         return run
