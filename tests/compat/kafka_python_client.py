@@ -194,7 +194,7 @@ class KafkaPythonClient(Client):
 
     def close(self) -> None:
         for producer in self._producers.values():
-            producer.close(timeout=WAIT_S)
+            producer.close(timeout=0)
         if self._lazy_admin is not None:
             self._lazy_admin.close()
 
