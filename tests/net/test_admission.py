@@ -60,3 +60,11 @@ def test_the_same_complaint_is_logged_once_a_second_and_counted(
         "Refused b.",
         "Closing c. (4 more like it were not logged)",
     ]
+
+
+def test_other_limits_hold_at_once() -> None:
+    door = Admission(NetLimits(connections_max=1))
+    assert door.enter("10.0.0.1") is None
+    assert door.enter("10.0.0.1") is not None
+    door.limits = NetLimits(connections_max=2)
+    assert door.enter("10.0.0.1") is None

@@ -164,3 +164,28 @@ def test_memory_of_a_large_frame_is_given_back_when_quiet(rig: Rig) -> None:
             assert await client.ask(bytes(2_000_000)) == b"thanks"
 
     rig.run(test())
+
+
+def test_who_hangs_up_while_it_is_not_read_is_noticed(rig: Rig) -> None:
+    """Its first request waits, its second lies unread: reading is paused, and tells nothing."""
+
+    async def test() -> None:
+        async def wait() -> Frames:
+            await asyncio.Event().wait()
+            return [b"never"]
+
+        def dispatch(peer: Peer, frame: memoryview) -> Reply:
+            return Later(wait(), overlaps=False, only_waits=True)
+
+        limits = NetLimits(frame_wait_s_max=0.1, connection_idle_s_max=60.0)
+        async with rig.serving(dispatch, limits) as served:
+            client = await served.connect()
+            client.send(b"wait for it", b"and then this")
+            await client.writer.drain()
+            while not any(each._paused for each in served.listener._connections):
+                await asyncio.sleep(0.01)
+            client.close()
+            while served.listener._connections or served.listener._orphans:
+                await asyncio.sleep(0.01)
+
+    rig.run(test())

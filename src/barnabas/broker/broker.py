@@ -54,7 +54,8 @@ class Broker:
             undo.push_async_callback(self._coordination.close)
             self._cluster = Cluster(self._coordination, config, outside.entropy, outside.clock)
             self._replicas = Replicas(self._store, outside.work, self._disk_failed)
-            self._listener = Listener(Dispatcher(self._services()), _net_limits(config))
+            limits = _net_limits(config, outside.descriptors)
+            self._listener = Listener(Dispatcher(self._services()), limits)
             undo.push_async_callback(self._listener.stop, 0)
             asked = config.listeners[0]
             self.address = await self._listener.bind(asked.host, asked.port)
@@ -109,8 +110,8 @@ class Broker:
                     self._replicas.configure(topic)
                 case TopicDeleted(topic):
                     self._replicas.delete(topic)
-                case BrokerConfigChanged():
-                    pass  # Read anew from the image whenever it is needed.
+                case BrokerConfigChanged(config):
+                    self._listener.limit(_net_limits(config, self._outside.descriptors))
         except OSError as error:
             self._disk_failed(f"following a change of topics failed: {error}")
 
@@ -137,12 +138,12 @@ class Broker:
         self._store.abandon()
 
 
-def _net_limits(config: BrokerConfig) -> NetLimits:
+def _net_limits(config: BrokerConfig, descriptors: int) -> NetLimits:
     return NetLimits(
         frame_bytes_max=config.socket_request_max_bytes,
         connection_idle_s_max=config.connections_max_idle_ms / 1000,
         connections_max=config.max_connections,
         connections_per_address_max=config.max_connections_per_ip,
-    )
+    ).within_descriptors(descriptors)
 
 

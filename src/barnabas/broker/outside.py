@@ -20,3 +20,5 @@ class Outside:
     work: Work
     open_coordination: Callable[[], Coordination]
     """Called once the data directory is locked: nobody else may have it open."""
+    descriptors: int = 1 << 20
+    """How many files and sockets the process may have open."""

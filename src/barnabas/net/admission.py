@@ -6,19 +6,19 @@ from barnabas.net.limits import NetLimits
 class Admission:
     """Counts the places taken."""
 
-    __slots__ = ("_by_address", "_limits", "open")
+    __slots__ = ("_by_address", "limits", "open")
 
     def __init__(self, limits: NetLimits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._by_address: dict[str, int] = {}
         self.open = 0
 
     def enter(self, host: str) -> str | None:
         """Take a place for `host`, or say why there is none."""
-        if self.open >= self._limits.connections_max:
+        if self.open >= self.limits.connections_max:
             return f"{self.open} connections are open, the most that are allowed"
         taken = self._by_address.get(host, 0)
-        if taken >= self._limits.connections_per_address_max and not is_loopback(host):
+        if taken >= self.limits.connections_per_address_max and not is_loopback(host):
             return f"{taken} connections from this address are open, the most that are allowed"
         self._by_address[host] = taken + 1
         self.open += 1

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 
 from barnabas.model.errors import DecodeError
 from barnabas.net.complaints import Complaints
+from barnabas.net.hangup import has_hung_up, reset_at_close
 from barnabas.net.inbox import Inbox
 from barnabas.net.limits import NetLimits
 from barnabas.net.outbox import Outbox, Slot
@@ -262,6 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close without sending what is left."""
         self._closing = self._resting = True
+        reset_at_close(self._transport)
         self._transport.abort()
         self._abandon()
 
@@ -299,6 +301,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort()
             else:
                 self.close()
+        elif self._paused and has_hung_up(self._transport):
+            self.abort()
         elif self._watch.quiet:
             self._inbox.shrink()
 

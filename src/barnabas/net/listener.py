@@ -131,6 +131,10 @@ class Listener:
             raise absent
         return port
 
+    def limit(self, limits: NetLimits) -> None:
+        """Other limits from now on; those of one connection hold for new connections only."""
+        self.limits = self._admission.limits = limits
+
     async def stop(self, grace_s: float) -> None:
         """Accept and read no more; give requests in flight `grace_s` to end; close everything."""
         self._stopping = True

@@ -41,6 +41,7 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
         files=files,
         work=ThreadWork(),
         open_coordination=lambda: EmbeddedCoordination(store),
+        descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )
 
 
