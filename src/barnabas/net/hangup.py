@@ -1,4 +1,4 @@
-"""What only the socket itself knows: that a peer has gone unheard, and that its bytes may go too."""
+"""What only the socket knows: that a peer has gone unheard, and that its bytes may go with it."""
 
 import asyncio
 import select
