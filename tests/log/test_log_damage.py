@@ -79,7 +79,7 @@ def test_a_file_that_lost_synced_bytes_keeps_the_log_offline(
 ) -> None:
     killed.open(LOG_FILE).truncate(size)
     before = content(killed)
-    with pytest.raises(DamagedLogError, match="cut short|batch length"):
+    with pytest.raises(DamagedLogError, match=r"cut short|batch length"):
         open_log(killed, recovery_point=BATCHES)
     assert content(killed) == before
 
