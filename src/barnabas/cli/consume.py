@@ -210,8 +210,13 @@ class _Reading:
             check_somebody_reads()
             if limits.maximum is not None and printed >= limits.maximum:
                 return
-            if limits.idle_s is not None and time.monotonic() - heard_s >= limits.idle_s:
+            if limits.idle_s is not None and time.monotonic() - heard_s >= self._patience(limits):
                 return
+
+    def _patience(self, limits: _Limits) -> float:
+        """Silence before what is known to be there is no reason to stop: it is on its way."""
+        idle_s = limits.idle_s or 0.0
+        return max(idle_s, REQUEST_S) if self._unfinished else idle_s
 
     def _take(self, message: "Message", until_end: bool) -> bool:
         """Print a message; whether it was one (the end of a partition is told the same way)."""

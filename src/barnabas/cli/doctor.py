@@ -1,13 +1,15 @@
 """`barnabas doctor`: what on this machine, or about a broker, could be in the way."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from barnabas.cli.checkup import Finding, check_broker, check_data, check_machine
 from barnabas.cli.client import DEFAULT_BOOTSTRAP
 from barnabas.cli.ending import FAILED
 from barnabas.cli.output import AsJson, print_json
+
+if TYPE_CHECKING:
+    from barnabas.cli.checkup import Finding
 
 EXAMPLES: Final = """\b
 Examples:
@@ -44,6 +46,8 @@ def doctor(
 
     Only looks, unless --probe is given.
     """
+    from barnabas.cli.checkup import check_broker, check_data, check_machine
+
     findings = check_machine()
     if data is not None:
         findings += check_data(data)
@@ -61,5 +65,5 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: "Finding") -> None:
     print(f"{_MARKS[finding.verdict]}  {finding.check:<20} {finding.found}")

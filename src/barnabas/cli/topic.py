@@ -1,7 +1,7 @@
 """`barnabas topic`: create, list, describe, alter and delete topics."""
 
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,9 +18,11 @@ from barnabas.cli.client import (
     pairs,
 )
 from barnabas.cli.output import AsJson, print_json, print_table, readable_size
-from barnabas.cli.topic_facts import TopicFacts, gather
 from barnabas.model.errors import BarnabasError
 from barnabas.model.topics import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from barnabas.cli.topic_facts import TopicFacts
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -124,6 +126,8 @@ def describe(
     topics: Names, as_json: AsJson = False, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
 ) -> None:
     """Show partitions, leaders, offsets, sizes, and the settings that are not the default."""
+    from barnabas.cli.topic_facts import gather
+
     client = admin(bootstrap)
     known = existing_topics(client)
     for name in topics:
@@ -140,7 +144,7 @@ def describe(
         _show(topic)
 
 
-def _show(topic: TopicFacts) -> None:
+def _show(topic: "TopicFacts") -> None:
     total = sum(partition.size for partition in topic.partitions if partition.size is not None)
     print(f"{topic.name}  {len(topic.partitions)} partitions  {readable_size(total)}  {topic.id}")
     print_table(
