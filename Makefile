@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SEEDS ?= 0-300
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up test lint bench test-clients test-kill test-sim test-fuzz clean
@@ -32,6 +33,13 @@ lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 	@$(BIN)/ruff format --check src tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, Kafka's dump tool, answers compared with a real Kafka
+	@command -v kcat >/dev/null || apt-get install -y -qq kcat || echo "no kcat: its suite is skipped"
+	@$(BIN)/pytest -m clients -rs tests/compat
+
+test-sim: $(STAMP) ## Simulated crashes of the log, by seed (SEEDS=0-300)
+	@BARNABAS_SEEDS=$(SEEDS) $(BIN)/pytest -s tests/sim/test_log_crashes.py
 
 bench: $(STAMP) ## Compare the broker with the limit server; results go to bench/results
 	@$(BIN)/barnabas bench all --results bench/results
