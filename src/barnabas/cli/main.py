@@ -1,5 +1,6 @@
 """The entry point: a broker is started by the shortest road, everything else through typer."""
 
+import signal
 import sys
 
 from barnabas.cli.ending import exit_code
@@ -22,6 +23,9 @@ def _run(arguments: list[str]) -> None:
 
         choices = parse(arguments)
         if choices is not None:
+            # A signal that comes before there is anything to stop is obeyed all the same.
+            signal.signal(signal.SIGTERM, _stop_at_once)
+            signal.signal(signal.SIGINT, _stop_at_once)
             from barnabas.cli.serving import serve_until_stopped
 
             serve_until_stopped(choices)
@@ -29,6 +33,10 @@ def _run(arguments: list[str]) -> None:
     from barnabas.cli.app import app
 
     app(arguments, prog_name="barnabas")
+
+
+def _stop_at_once(_number: int, _frame: object) -> None:
+    sys.exit(0)
 
 
 if __name__ == "__main__":
