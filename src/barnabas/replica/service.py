@@ -74,11 +74,15 @@ class Replicas:
         try:
             log = await self._work.run(lambda: self.store.open(partition, topic.id, topic.config))
         except (DamagedLogError, OSError) as error:
-            logger.error("%s stays offline: %s", partition.directory, error)
-            hosted.damaged[index] = str(error)
+            self._set_offline(hosted, partition, error)
             return
         epoch = topic.partitions[index].leader_epoch
         hosted.partitions[index] = Partition(log, epoch, self._work, self._tell_disk_failed)
+
+    @staticmethod
+    def _set_offline(hosted: HostedTopic, partition: TopicPartition, error: Exception) -> None:
+        logger.error("%s stays offline until a restart: %s", partition.directory, error)
+        hosted.damaged[partition.partition] = str(error)
 
     def create(self, topic: Topic) -> None:
         """A topic has come: open its (empty) logs."""
@@ -88,7 +92,13 @@ class Replicas:
     def _open_new(self, hosted: HostedTopic, first: int) -> None:
         topic = hosted.topic
         for index in range(first, len(topic.partitions)):
-            log = self.store.open(TopicPartition(topic.name, index), topic.id, topic.config)
+            partition = TopicPartition(topic.name, index)
+            try:
+                log = self.store.open(partition, topic.id, topic.config)
+            except OSError as error:
+                # A disk without room for a new log still has those that were there before.
+                self._set_offline(hosted, partition, error)
+                continue
             epoch = topic.partitions[index].leader_epoch
             hosted.partitions[index] = Partition(log, epoch, self._work, self._tell_disk_failed)
 
