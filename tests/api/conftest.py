@@ -13,6 +13,7 @@ from kio.serial import entity_reader
 from barnabas.api.context import Services
 from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
+from barnabas.api.producer_ids import ProducerIds
 from barnabas.api.table import SERVED
 from barnabas.cluster.changes import Change, PartitionsAdded, TopicConfigChanged, TopicCreated
 from barnabas.cluster.changes import TopicDeleted as Deleted
@@ -20,7 +21,7 @@ from barnabas.cluster.service import Cluster
 from barnabas.cluster.topics import NewTopic
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.log.store import LogStore
-from barnabas.ports.exchange import Frames, Later, Peer
+from barnabas.ports.exchange import Frames, Later, Peer, Reply
 from barnabas.replica.partition import Partition
 from barnabas.replica.service import Replicas
 from barnabas.wire.headers import parse_response_header, request_header
@@ -91,6 +92,7 @@ class House:
             cluster=self.cluster,
             replicas=self.replicas,
             sessions=FetchSessions(clock, entropy),
+            producer_ids=ProducerIds(self.cluster),
             clock=clock,
             entropy=entropy,
             work=self.work,
@@ -144,10 +146,17 @@ class House:
         return b"".join(self.run(self._send(frame)))
 
     async def _send(self, frame: bytes) -> Frames:
-        reply = self.dispatch(self.peer, memoryview(bytearray(frame)))
+        reply = self.dispatch_once(self.peer, frame)
         if isinstance(reply, Later):
             reply = await reply.coroutine
         assert reply is not None
+        return reply
+
+    def dispatch_once(self, peer: Peer, frame: bytes) -> Reply:
+        """As a connection does it: when the call returns, the frame's memory is another's."""
+        memory = bytearray(frame)
+        reply = self.dispatch(peer, memoryview(memory))
+        memory[:] = bytes(len(memory))
         return reply
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> uuid.UUID:

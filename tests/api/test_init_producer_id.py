@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas.api.producer_ids import producer_ids_of
-
 if TYPE_CHECKING:
     from tests.api.conftest import House
 
@@ -23,8 +21,8 @@ def test_ids_are_new_and_begin_at_epoch_0(house: House) -> None:
 
 def test_ids_stay_new_from_block_to_block_and_at_once(house: House) -> None:
     async def take(count: int) -> list[int]:
-        ids = producer_ids_of(house.cluster)
-        return await asyncio.gather(*(ids.take(house.cluster) for _ in range(count)))
+        ids = house.services.producer_ids
+        return await asyncio.gather(*(ids.take() for _ in range(count)))
 
     block = len(house.run(house.cluster.allocate_producer_ids()))
     taken = house.run(take(2 * block + 1))

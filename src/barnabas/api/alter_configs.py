@@ -10,9 +10,10 @@ Version notes: v2 flexible.
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
 
+from barnabas.api.commits import results_of
 from barnabas.api.context import Call
 from barnabas.api.typed import NO_THROTTLE, i8
-from barnabas.cluster.configs import ConfigResource, FullChange
+from barnabas.cluster.configs import AlterResult, ConfigResource, FullChange
 
 
 async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -24,8 +25,9 @@ async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespon
         )
         for each in request.resources
     ]
-    results = await call.services.cluster.alter_configs(
-        changes, validate_only=request.validate_only
+    results = await results_of(
+        call.services.cluster.alter_configs(changes, validate_only=request.validate_only),
+        lambda error: [AlterResult(each.resource, error.code, error.message) for each in changes],
     )
     return AlterConfigsResponse(
         throttle_time=NO_THROTTLE,

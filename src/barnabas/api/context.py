@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from barnabas.api.fetch_sessions import FetchSessions
+from barnabas.api.producer_ids import ProducerIds
 from barnabas.cluster.service import Cluster
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.clock import Clock
@@ -23,6 +24,7 @@ class Services:
     cluster: Cluster
     replicas: Replicas
     sessions: FetchSessions
+    producer_ids: ProducerIds
     clock: Clock
     entropy: Entropy
     work: Work

@@ -13,16 +13,21 @@ from kio.schema.create_partitions.v3.response import (
     CreatePartitionsTopicResult,
 )
 
+from barnabas.api.commits import results_of
 from barnabas.api.context import Call
 from barnabas.api.shared import message_of
 from barnabas.api.typed import NO_THROTTLE, TopicName
-from barnabas.cluster.topics import NewPartitions
+from barnabas.cluster.topics import NewPartitions, TopicResult
 
 
 async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """One result for each different topic."""
-    results = await call.services.cluster.create_partitions(
-        [_new_partitions(each) for each in request.topics], validate_only=request.validate_only
+    names = dict.fromkeys(each.name for each in request.topics)
+    results = await results_of(
+        call.services.cluster.create_partitions(
+            [_new_partitions(each) for each in request.topics], validate_only=request.validate_only
+        ),
+        lambda error: [TopicResult(name, error.code, error.message) for name in names],
     )
     return CreatePartitionsResponse(
         throttle_time=NO_THROTTLE,

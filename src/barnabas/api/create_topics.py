@@ -17,30 +17,31 @@ from kio.schema.create_topics.v7.response import (
     CreateTopicsResponse,
 )
 
+from barnabas.api.commits import results_of
 from barnabas.api.context import Call
 from barnabas.api.typed import NO_THROTTLE, TopicName, i8, i16, i32
 from barnabas.cluster.image import Topic
 from barnabas.cluster.topics import NewTopic, TopicResult
 from barnabas.config.describe import describe_topic
+from barnabas.model import limits
 from barnabas.model.errors import ErrorCode
 
 _DETAILS_FROM: Final = 5
 
-_TOPICS_PER_REQUEST_MAX: Final = 1000
-"""Telling all settings of one topic takes half a millisecond, during which nobody else is served;
-`validate_only` would let a stranger ask for that without end."""
-
-_TOO_MANY: Final = f"One request creates at most {_TOPICS_PER_REQUEST_MAX} topics: split it."
+_TOO_MANY: Final = f"One request creates at most {limits.CREATE_TOPICS_MAX} topics: split it."
 
 
 async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """One result for each different name."""
-    names = {each.name for each in request.topics}
-    if len(names) > _TOPICS_PER_REQUEST_MAX:
+    names = dict.fromkeys(each.name for each in request.topics)
+    if len(names) > limits.CREATE_TOPICS_MAX:
         results = [TopicResult(name, ErrorCode.policy_violation, _TOO_MANY) for name in names]
     else:
-        results = await call.services.cluster.create_topics(
-            [_new_topic(each) for each in request.topics], validate_only=request.validate_only
+        results = await results_of(
+            call.services.cluster.create_topics(
+                [_new_topic(each) for each in request.topics], validate_only=request.validate_only
+            ),
+            lambda error: [TopicResult(name, error.code, error.message) for name in names],
         )
     settings = _Settings(call)
     return CreateTopicsResponse(

@@ -13,10 +13,12 @@ from typing import Final
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
+from barnabas.api.commits import results_of
 from barnabas.api.context import Call
 from barnabas.api.shared import message_of
 from barnabas.api.typed import NO_THROTTLE, TopicName
-from barnabas.model.errors import ErrorCode
+from barnabas.cluster.topics import TopicResult
+from barnabas.model.errors import ErrorCode, KafkaError
 
 _DISABLED_FROM: Final = 3
 
@@ -34,7 +36,10 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
             wanted.append(each.name)
         else:
             refused[each] = _malformed(each, "Neither topic name nor id were specified.")
-    results = await call.services.cluster.delete_topics(wanted)
+    results = await results_of(
+        call.services.cluster.delete_topics(wanted),
+        lambda error: [_not_deleted(each, error) for each in dict.fromkeys(wanted)],
+    )
     return DeleteTopicsResponse(
         throttle_time=NO_THROTTLE,
         responses=(
@@ -45,6 +50,12 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
             ),
         ),
     )
+
+
+def _not_deleted(topic: str | uuid.UUID, error: KafkaError) -> TopicResult:
+    if isinstance(topic, str):
+        return TopicResult(topic, error.code, error.message)
+    return TopicResult(None, error.code, error.message, topic_id=topic)
 
 
 def _told(version: int, code: ErrorCode) -> ErrorCode:

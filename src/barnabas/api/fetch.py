@@ -3,15 +3,16 @@
 Behaviour: whole, checked batches from the one that holds the asked offset on, up to the high
 watermark (or the last stable offset for read_committed); the first batch always comes whole,
 however small the limits. Too few bytes: the request waits, once, until enough have come or its
-time is over, then reads again. Bytes that are not cached are read off the loop.
+time is over, then reads again. Bytes that are not cached are read off the loop. A partition that
+is named twice is answered once. There are no followers, so whoever claims to be one is refused.
 
 Version notes: v5 log start. v7 sessions. v9 leader epoch. v10 zstd. v11 rack. v12 flexible,
 diverging epoch. v13 topic ids. v15 replica state. v16 node endpoints. v17, v18 followers only.
 """
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final
 
 from barnabas.api.context import Services, check_leader_epoch, hosted_partition
@@ -32,7 +33,11 @@ from barnabas.wire.fetch import (
 )
 from barnabas.wire.headers import RequestHeader, response_header
 
+logger = logging.getLogger(__name__)
+
 _READ_COMMITTED: Final = 1
+_ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
+_NOT_HERE: Final = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 
 _Read = ReadResult | asyncio.Future[ReadResult] | None
 
@@ -52,6 +57,8 @@ def handle(services: Services, _peer: Peer, header: RequestHeader, frame: memory
     """Answer at once if there is enough; otherwise later."""
     version = header.api_version
     request = parse_fetch_request(version, frame, header.body_at)
+    if request.isolation_level not in _ISOLATION_LEVELS:
+        return _refuse_all(header, request, ErrorCode.invalid_request)
     try:
         resolved = services.sessions.resolve(version, request)
     except KafkaError as error:
@@ -62,8 +69,20 @@ def handle(services: Services, _peer: Peer, header: RequestHeader, frame: memory
         return Later(cold, overlaps=False, only_waits=True)
     if _is_enough(request, resolved, reading):
         return _answer(header, resolved, reading)
-    parked = _answer_later(services, header, request, resolved, reading.size)
+    parked = _answer_later(services, header, request, resolved, reading)
     return Later(parked, overlaps=False, only_waits=True)
+
+
+def _refuse_all(header: RequestHeader, request: FetchRequest, error: ErrorCode) -> Frames:
+    """For the request as a whole, and, since not every version can say that, for each partition."""
+    topics = [
+        FetchTopicResult(
+            name, topic_id, [_failed(each.index, KafkaError(error)) for each in partitions]
+        )
+        for name, topic_id, partitions in request.topics
+    ]
+    body = encode_fetch_response(header.api_version, error.value, NO_SESSION, topics)
+    return _frames(header, body)
 
 
 def _is_enough(request: FetchRequest, resolved: Resolved, reading: _Reading) -> bool:
@@ -80,16 +99,25 @@ def _read_all(
 ) -> _Reading:
     limit = services.cluster.image.config.fetch_max_bytes
     reading = _Reading(budget=min(max(request.max_bytes, 0), limit))
-    committed_only = request.isolation_level == _READ_COMMITTED
     for topic, part in wanted:
         try:
             partition = _find(services, version, topic, part.index)
-            result = _read_one(partition, part, committed_only, reading)
-        except KafkaError as error:
+            result = _read_one(partition, part, request, reading)
+        except (KafkaError, OSError) as error:
             reading.failed = True
-            result = FetchPartitionResult(part.index, error.code.value, -1, records=b"")
+            result = _failed(part.index, error)
         reading.rows.append((topic, result))
     return reading
+
+
+def _failed(index: int, error: KafkaError | OSError) -> FetchPartitionResult:
+    if isinstance(error, OSError):
+        logger.error("reading records failed: %s", error)
+        code = ErrorCode.kafka_storage_error
+    else:
+        code = error.code
+    aborted = () if code in _NOT_HERE else None
+    return FetchPartitionResult(index, code.value, -1, aborted=aborted, records=b"")
 
 
 def _find(services: Services, version: int, topic: TopicKey, index: int) -> Partition:
@@ -103,19 +131,17 @@ def _find(services: Services, version: int, topic: TopicKey, index: int) -> Part
 
 
 def _read_one(
-    partition: Partition, part: FetchPartition, committed_only: bool, reading: _Reading
+    partition: Partition, part: FetchPartition, request: FetchRequest, reading: _Reading
 ) -> FetchPartitionResult:
-    check_leader_epoch(partition, part.current_leader_epoch)
+    _check(partition, part, request)
     log = partition.log
+    committed_only = request.isolation_level == _READ_COMMITTED
     diverging = _diverging_epoch(partition, part)
     stable = partition.last_stable_offset
     read: _Read = None
     if diverging is None:
-        read = partition.read(
-            part.fetch_offset,
-            max(min(part.max_bytes, reading.budget), 0),
-            stable if committed_only else partition.high_watermark,
-            at_least_one=reading.size == 0 and not reading.cold,
+        read = _read_records(
+            partition, part, stable if committed_only else partition.high_watermark, reading
         )
     records: bytes | memoryview = b""
     if isinstance(read, asyncio.Future):
@@ -139,6 +165,26 @@ def _read_one(
     )
 
 
+def _check(partition: Partition, part: FetchPartition, request: FetchRequest) -> None:
+    check_leader_epoch(partition, part.current_leader_epoch)
+    if request.replica_id >= 0:
+        raise KafkaError(ErrorCode.not_leader_or_follower)
+    if part.max_bytes < 0:
+        raise KafkaError(ErrorCode.invalid_request)
+
+
+def _read_records(
+    partition: Partition, part: FetchPartition, up_to: int, reading: _Reading
+) -> _Read:
+    first = reading.size == 0 and not reading.cold
+    max_bytes = max(min(part.max_bytes, reading.budget), 0)
+    if max_bytes or first:
+        return partition.read(part.fetch_offset, max_bytes, up_to, at_least_one=first)
+    # No room is left: only see whether there is such an offset, without touching the file.
+    partition.log.plan_read(part.fetch_offset, 0, up_to, at_least_one=False)
+    return None
+
+
 def _diverging_epoch(partition: Partition, part: FetchPartition) -> tuple[int, int] | None:
     """KIP-595: where the reader's log and ours part, if its last epoch says they do."""
     if part.last_fetched_epoch < 0:
@@ -150,11 +196,24 @@ def _diverging_epoch(partition: Partition, part: FetchPartition) -> tuple[int, i
 
 
 async def _answer_later(
-    services: Services, header: RequestHeader, request: FetchRequest, resolved: Resolved, size: int
+    services: Services,
+    header: RequestHeader,
+    request: FetchRequest,
+    resolved: Resolved,
+    reading: _Reading,
 ) -> Frames:
     """Wait, once, for the missing bytes or the deadline; then read again, once."""
-    parked = ParkedFetch(request.min_bytes - size, request.max_wait_ms / 1000)
-    partitions = _partitions(services, header.api_version, resolved.wanted)
+    version = header.api_version
+    partitions = _unmoved(services, version, resolved.wanted, reading)
+    if partitions is None:
+        # Something came between the first pass and now, when nobody was parked to be told of it.
+        reading = _read_all(services, version, request, resolved.wanted)
+        if reading.cold or _is_enough(request, resolved, reading):
+            return await _answer_cold(header, resolved, reading)
+        partitions = [
+            _find(services, version, topic, part.index) for topic, part in resolved.wanted
+        ]
+    parked = ParkedFetch(request.min_bytes - reading.size, request.max_wait_ms / 1000)
     for partition in partitions:
         partition.park_fetch(parked)
     try:
@@ -163,18 +222,24 @@ async def _answer_later(
         parked.wake()
         for partition in partitions:
             partition.unpark_fetch(parked)
-    reading = _read_all(services, header.api_version, request, resolved.wanted)
+    reading = _read_all(services, version, request, resolved.wanted)
     return await _answer_cold(header, resolved, reading)
 
 
-def _partitions(services: Services, version: int, wanted: list[Wanted]) -> list[Partition]:
-    found = []
-    for topic, part in wanted:
+def _unmoved(
+    services: Services, version: int, wanted: list[Wanted], reading: _Reading
+) -> list[Partition] | None:
+    """The partitions, if each is still there and as it was when it was read."""
+    partitions = []
+    for (topic, part), (_, result) in zip(wanted, reading.rows, strict=True):
         try:
-            found.append(_find(services, version, topic, part.index))
+            partition = _find(services, version, topic, part.index)
         except KafkaError:
-            continue  # It was answered for in the first pass; there is nothing to wait for.
-    return found
+            return None
+        if partition.high_watermark != result.high_watermark:
+            return None
+        partitions.append(partition)
+    return partitions
 
 
 async def _answer_cold(header: RequestHeader, resolved: Resolved, reading: _Reading) -> Frames:
@@ -183,8 +248,8 @@ async def _answer_cold(header: RequestHeader, resolved: Resolved, reading: _Read
         topic, result = reading.rows[row]
         try:
             result = result._replace(records=(await future).data)
-        except KafkaError as error:
-            result = FetchPartitionResult(result.index, error.code.value, -1, records=b"")
+        except (KafkaError, OSError) as error:
+            result = _failed(result.index, error)
         reading.rows[row] = (topic, result)
     return _answer(header, resolved, reading)
 
@@ -195,10 +260,10 @@ def _answer(header: RequestHeader, resolved: Resolved, reading: _Reading) -> Fra
     if session is not None:
         news = [row for row in rows if session.is_news(*row)]
         rows = news if resolved.incremental else rows
-    topics = [
-        FetchTopicResult(topic.name, topic.topic_id, [result for _, result in group])
-        for topic, group in groupby(rows, key=lambda row: row[0])
-    ]
+    grouped: dict[TopicKey, list[FetchPartitionResult]] = {}
+    for topic, result in rows:
+        grouped.setdefault(topic, []).append(result)
+    topics = [FetchTopicResult(*topic, results) for topic, results in grouped.items()]
     session_id = NO_SESSION if session is None else session.id
     return _frames(header, encode_fetch_response(header.api_version, 0, session_id, topics))
 

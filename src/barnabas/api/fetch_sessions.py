@@ -107,7 +107,8 @@ class FetchSessions:
         by_id = version >= TOPIC_IDS_FROM
         if request.session_epoch in (_FINAL_EPOCH, _INITIAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            wanted = list(_asked(request))
+            each_once = {(each.topic, each.partition.index): each for each in _asked(request)}
+            wanted = list(each_once.values())
             opens = request.session_epoch == _INITIAL_EPOCH and version >= 7
             return Resolved(wanted, self._open(by_id, wanted) if opens else None, False)
         session = self._sessions.get(request.session_id)

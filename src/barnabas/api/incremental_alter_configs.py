@@ -12,9 +12,15 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
+from barnabas.api.commits import results_of
 from barnabas.api.context import Call
 from barnabas.api.typed import NO_THROTTLE, i8
-from barnabas.cluster.configs import ConfigEdit, ConfigResource, IncrementalChange
+from barnabas.cluster.configs import (
+    AlterResult,
+    ConfigEdit,
+    ConfigResource,
+    IncrementalChange,
+)
 
 
 async def handle(
@@ -28,8 +34,11 @@ async def handle(
         )
         for each in request.resources
     ]
-    results = await call.services.cluster.incremental_alter_configs(
-        changes, validate_only=request.validate_only
+    results = await results_of(
+        call.services.cluster.incremental_alter_configs(
+            changes, validate_only=request.validate_only
+        ),
+        lambda error: [AlterResult(each.resource, error.code, error.message) for each in changes],
     )
     return IncrementalAlterConfigsResponse(
         throttle_time=NO_THROTTLE,

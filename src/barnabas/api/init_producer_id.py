@@ -15,8 +15,8 @@ from typing import Final
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
+from barnabas.api.commits import STORE_ERRORS, store_problem
 from barnabas.api.context import Call
-from barnabas.api.producer_ids import producer_ids_of
 from barnabas.api.typed import NO_THROTTLE, ProducerId, i16
 from barnabas.model.errors import ErrorCode
 
@@ -37,8 +37,10 @@ def handle(
 
 
 async def _new_id(call: Call) -> InitProducerIdResponse:
-    cluster = call.services.cluster
-    return _answer(ErrorCode.none, await producer_ids_of(cluster).take(cluster), 0)
+    try:
+        return _answer(ErrorCode.none, await call.services.producer_ids.take(), 0)
+    except STORE_ERRORS as error:
+        return _answer(store_problem(error).code)
 
 
 def _answer(

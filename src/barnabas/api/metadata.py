@@ -22,6 +22,7 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
+from barnabas.api.commits import results_of
 from barnabas.api.context import Call
 from barnabas.api.shared import (
     CLUSTER_OPERATIONS,
@@ -32,15 +33,13 @@ from barnabas.api.shared import (
 )
 from barnabas.api.typed import NO_THROTTLE, BrokerId, TopicName, i32
 from barnabas.cluster.image import Topic
-from barnabas.cluster.topics import NewTopic
+from barnabas.cluster.topics import NewTopic, TopicResult
+from barnabas.model import limits
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import INTERNAL_TOPICS, check_topic_name
 from barnabas.wire.shapes.metadata import MetadataRequest, MetadataResponse
 
 _IDS_FROM: Final = 12
-
-_CREATED_PER_REQUEST_MAX: Final = 100
-"""Each new topic is a folder and a commit; clients ask again for the topics that are left."""
 
 _Wanted = str | uuid.UUID
 
@@ -90,13 +89,16 @@ def _creatable(call: Call, request: MetadataRequest, wanted: Iterable[_Wanted]) 
         and name not in INTERNAL_TOPICS
         and _name_error(name) is None
     )
-    return list(islice(missing, _CREATED_PER_REQUEST_MAX))
+    return list(islice(missing, limits.METADATA_CREATES_TOPICS_MAX))
 
 
 async def _create_and_answer(
     call: Call, request: MetadataRequest, wanted: Iterable[_Wanted], missing: list[str]
 ) -> MetadataResponse:
-    results = await call.services.cluster.create_topics([NewTopic(name) for name in missing])
+    results = await results_of(
+        call.services.cluster.create_topics([NewTopic(name) for name in missing]),
+        lambda error: [TopicResult(name, error.code, error.message) for name in missing],
+    )
     errors = {each.name: each.code for each in results if each.name is not None}
     return _answer(call, request, [_topic(call, request, each, errors) for each in wanted])
 

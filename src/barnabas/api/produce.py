@@ -4,13 +4,15 @@ Behaviour: each partition takes exactly one record batch (magic 2), checked and 
 the next request of the connection is looked at. acks=0 has no answer (an error closes the
 connection, so that the client notices); acks=1 and acks=all are answered when the batch is
 acknowledged: with one replica both mean the same. Topics that want their records looked into
-(compacted, recompressed) have that done off the loop; later batches queue behind.
+(compacted, recompressed) have that done off the loop; later batches queue behind. A partition
+that is named twice is answered once, and the last of its records count.
 
 Version notes: v7 zstd. v8 record errors, message. v9 flexible. v10 current leader. v13 topic ids.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from barnabas.api.context import Services, hosted_partition
@@ -23,17 +25,36 @@ from barnabas.replica.service import HostedTopic
 from barnabas.wire.headers import RequestHeader, response_header
 from barnabas.wire.produce import (
     TOPIC_IDS_FROM,
+    ProducePartition,
     ProducePartitionResult,
     ProduceRequest,
+    ProduceTopic,
     ProduceTopicResult,
     encode_produce_response,
     parse_produce_request,
 )
-from barnabas.wire.records.batch import TRANSACTIONAL, BatchHeader, parse_header
+from barnabas.wire.records.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    parse_header,
+)
 from barnabas.wire.records.compression import ZSTD
 
 _ZSTD_FROM: Final = 7
 _ACKS: Final = (-1, 0, 1)
+
+_TOLD_WITH_LOG_START: Final = frozenset(
+    {
+        ErrorCode.invalid_record,
+        ErrorCode.invalid_timestamp,
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.invalid_producer_epoch,
+    }
+)
+"""Refusals of the log itself. An idempotent client learns from the log start that comes with them
+whether the batches it is missing were deleted or lost."""
 
 
 class _Unacknowledged(NamedTuple):
@@ -43,13 +64,16 @@ class _Unacknowledged(NamedTuple):
     acknowledged: "asyncio.Future[None]"
 
 
-_Outcome = ProducePartitionResult | _Unacknowledged | Coroutine[Any, Any, ProducePartitionResult]
+_Appended = ProducePartitionResult | _Unacknowledged
+_Outcome = _Appended | asyncio.Task[_Appended]
 _Topic = tuple[str | None, bytes | None, list[_Outcome]]
 
 
 def handle(services: Services, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
     """Append what can be appended now; wait only for what must be waited for."""
     request = parse_produce_request(header.api_version, frame, header.body_at)
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        request = request._replace(topics=_each_once(request.topics))
     reply = _handle_parsed(services, header, request)
     peer.state = None
     _open_lane(services, peer, header, frame, request)
@@ -69,7 +93,7 @@ def handle_in_lane(
         if type(outcome) is ProducePartitionResult:
             return [lane.answer(correlation_id, outcome)]
     except KafkaError as error:
-        outcome = _refused(lane.index, error)
+        outcome = _refused(lane.index, error, lane.partition, records)
     header = lane.header._replace(correlation_id=correlation_id)
     topics: list[_Topic] = [(lane.name, lane.topic_id, [outcome])]
     if type(outcome) is ProducePartitionResult:
@@ -97,6 +121,14 @@ def _open_lane(
         peer.state = lane_for(header, frame, request, partition, generation)
 
 
+def _each_once(topics: Iterable[ProduceTopic]) -> list[ProduceTopic]:
+    """Every partition once, with the last records that were sent for it."""
+    merged: dict[tuple[str | None, bytes | None], dict[int, ProducePartition]] = {}
+    for name, topic_id, partitions in topics:
+        merged.setdefault((name, topic_id), {}).update((each.index, each) for each in partitions)
+    return [ProduceTopic(*topic, list(found.values())) for topic, found in merged.items()]
+
+
 def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRequest) -> Reply:
     version = header.api_version
     now_ms = services.clock.wall_ms()
@@ -107,19 +139,21 @@ def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRe
         outcomes: list[_Outcome] = []
         for index, records in partitions:
             outcome: _Outcome
+            partition = None
             try:
                 _check_request(version, request, hosted)
                 partition = hosted_partition(hosted, index)
                 outcome = _append(services, version, partition, index, records, now_ms)
             except KafkaError as error:
-                outcome = _refused(index, error)
+                outcome = _refused(index, error, partition, records)
             if type(outcome) is not ProducePartitionResult:
                 finished = False
             outcomes.append(outcome)
         topics.append((name, topic_id, outcomes))
     if finished:
         return _answer(header, request, topics)
-    return Later(_answer_later(header, request, topics), overlaps=True)
+    # The frame is used again for the next request: what waits must not hold on to it.
+    return Later(_answer_later(header, request._replace(topics=[]), topics), overlaps=True)
 
 
 def _find(
@@ -159,14 +193,14 @@ def _append(
         raise KafkaError(ErrorCode.unsupported_compression_type)
     plain = log.takes_batches_as_they_are or not needs_records(batch, log.config)
     if partition.deferred or not plain:
-        partition.deferred += 1
-        return _append_checked(services, partition, index, bytes(records[: batch.size]), batch)
+        copy = bytes(records[: batch.size])
+        return _defer(partition, _append_checked(services, partition, index, copy, batch))
     return _append_now(partition, index, records, batch, now_ms)
 
 
 def _append_now(
     partition: Partition, index: int, records: memoryview, batch: BatchHeader, now_ms: int
-) -> ProducePartitionResult | _Unacknowledged:
+) -> _Appended:
     appended, acknowledged = partition.append(records, batch, now_ms)
     result = ProducePartitionResult(
         index, 0, appended.first_offset, appended.append_time_ms, partition.log.start_offset
@@ -174,9 +208,25 @@ def _append_now(
     return result if acknowledged is None else _Unacknowledged(result, acknowledged)
 
 
+def _defer(
+    partition: Partition, append: Coroutine[Any, Any, _Appended]
+) -> "asyncio.Task[_Appended]":
+    """Begin an append that has to leave the loop. Tasks begin in the order in which they are made,
+    so batches go into the log in the order of their requests, whatever else these wait for."""
+    partition.deferred += 1
+    task = asyncio.get_running_loop().create_task(append)
+    # Also when the task is cancelled before its first step, where no `finally` would help.
+    task.add_done_callback(partial(_count_down, partition))
+    return task
+
+
+def _count_down(partition: Partition, _: "asyncio.Task[_Appended]") -> None:
+    partition.deferred -= 1
+
+
 async def _append_checked(
     services: Services, partition: Partition, index: int, records: bytes, batch: BatchHeader
-) -> ProducePartitionResult:
+) -> _Appended:
     """Look into the records off the loop, then append; batches keep the order they came in."""
     try:
         async with partition.order:
@@ -184,48 +234,78 @@ async def _append_checked(
             config = partition.log.config
             stored = await services.work.run(lambda: with_records(records, batch, config, now_ms))
             view = memoryview(bytearray(stored))
-            outcome = _append_now(partition, index, view, parse_header(view), now_ms)
-        if isinstance(outcome, _Unacknowledged):
-            await outcome.acknowledged
-            return outcome.result
-        return outcome
+            return _append_now(partition, index, view, parse_header(view), now_ms)
     except KafkaError as error:
-        return _refused(index, error)
-    finally:
-        partition.deferred -= 1
+        return _refused(index, error, partition, records)
 
 
-def _refused(index: int, error: KafkaError) -> ProducePartitionResult:
-    refused = error.refused if isinstance(error, RefusedRecordsError) else ()
+def _refused(
+    index: int,
+    error: KafkaError,
+    partition: Partition | None = None,
+    records: bytes | memoryview | None = None,
+) -> ProducePartitionResult:
+    log_start = -1
+    if partition is not None and error.code in _TOLD_WITH_LOG_START and _is_one_batch(records):
+        log_start = partition.log.start_offset
     return ProducePartitionResult(
-        index, error.code.value, -1, message=error.message or None, record_errors=refused
+        index,
+        error.code.value,
+        -1,
+        log_start_offset=log_start,
+        message=error.message or None,
+        record_errors=error.refused if isinstance(error, RefusedRecordsError) else (),
     )
+
+
+def _is_one_batch(records: bytes | memoryview | None) -> bool:
+    """Whether the log has judged what the batch says, and not just that it is none."""
+    if records is None or len(records) < HEADER_BYTES:
+        return False
+    header = parse_header(records)
+    return header.magic == MAGIC and 0 <= len(records) - header.size < HEADER_BYTES
 
 
 async def _answer_later(
     header: RequestHeader, request: ProduceRequest, topics: list[_Topic]
 ) -> Frames | None:
-    """Wait until every batch is acknowledged, or until the client's patience is over."""
+    """Wait until every batch is acknowledged, or until the client's patience is over.
+
+    With acks=0 there is nobody to be patient: the wait only keeps the client from sending more.
+    """
     timeout_s = max(request.timeout_ms, 0) / 1000
-    finished: list[_Topic] = []
-    for name, topic_id, outcomes in topics:
-        results = await asyncio.gather(*(_finished(each, timeout_s) for each in outcomes))
-        finished.append((name, topic_id, list(results)))
+    deadline = asyncio.get_running_loop().time() + timeout_s if request.acks else None
+    finished = []
+    try:
+        for name, topic_id, outcomes in topics:
+            results = [await _finished(each, deadline) for each in outcomes]
+            finished.append((name, topic_id, results))
+    finally:
+        for task in _deferred(topics):
+            task.cancel()
     return _answer(header, request, finished)
 
 
-async def _finished(outcome: _Outcome, timeout_s: float) -> ProducePartitionResult:
+def _deferred(topics: list[_Topic]) -> "Iterator[asyncio.Task[_Appended]]":
+    return (
+        each for _, _, outcomes in topics for each in outcomes if isinstance(each, asyncio.Task)
+    )
+
+
+async def _finished(outcome: _Outcome, deadline: float | None) -> ProducePartitionResult:
+    if isinstance(outcome, asyncio.Task):
+        outcome = await outcome
     if isinstance(outcome, ProducePartitionResult):
         return outcome
-    if not isinstance(outcome, _Unacknowledged):
-        return await outcome
+    result, acknowledged = outcome
+    now = asyncio.get_running_loop().time()
     try:
-        await asyncio.wait_for(outcome.acknowledged, timeout_s)
+        await asyncio.wait_for(acknowledged, None if deadline is None else deadline - now)
     except TimeoutError:
-        return _refused(outcome.result.index, KafkaError(ErrorCode.request_timed_out))
+        return _refused(result.index, KafkaError(ErrorCode.request_timed_out))
     except KafkaError as error:
-        return _refused(outcome.result.index, error)
-    return outcome.result
+        return _refused(result.index, error)
+    return result
 
 
 def _answer(header: RequestHeader, request: ProduceRequest, topics: list[Any]) -> Frames | None:

@@ -8,6 +8,7 @@ from typing import Final
 from barnabas.api.context import Services
 from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
+from barnabas.api.producer_ids import ProducerIds
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.outside import Outside
 from barnabas.cluster.changes import (
@@ -82,6 +83,7 @@ class Broker:
                 outside.entropy,
                 self._config.max_incremental_fetch_session_cache_slots,
             ),
+            producer_ids=ProducerIds(self._cluster),
             clock=outside.clock,
             entropy=outside.entropy,
             work=outside.work,

@@ -4,7 +4,19 @@ FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Kafka's `socket.request.max.bytes`. Checked before a byte of the frame is buffered."""
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
-"""A request that carries no records. Its fields become objects many times the size of their bytes."""
+"""A request that carries no records. Its fields become objects of many times their bytes."""
+
+MESSAGE_ELEMENTS_MAX = 50_000
+"""Array elements of one such request, at every depth together. Each becomes an object and is
+answered for, some microseconds apiece during which nobody else is served; 16 MiB hold millions."""
+
+CREATE_TOPICS_MAX = 1_000
+"""Topics one CreateTopics may name. Telling all settings of one takes half a millisecond, and
+`validate_only` would let a stranger ask for that without end."""
+
+METADATA_CREATES_TOPICS_MAX = 100
+"""Topics one Metadata request may bring into being. Each is a folder and a commit; clients ask
+again for those that are left."""
 
 FRAME_BYTES_MIN = 8
 """api key, api version, correlation id: nothing shorter can be a request."""
@@ -17,7 +29,7 @@ RECEIVE_BUSY_BYTES_MAX = 512 * 1024
 given back when the connection rests."""
 
 RECEIVE_GROWTH_BYTES_MAX = 4 * 1024 * 1024
-"""The most a receive buffer grows ahead of the bytes received, however large the frame claims to be."""
+"""The most a receive buffer grows ahead of the bytes received, whatever size a frame claims."""
 
 FRAME_WAIT_S_MAX = 30.0
 """A frame that has begun must be complete by then unless it keeps above `FRAME_RATE_BYTES_MIN`."""
@@ -56,7 +68,7 @@ TAGGED_FIELDS_MAX = 32
 """Unknown tagged fields of one section; real clients send none or a few (CVE-2026-111115)."""
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
-"""What one record batch may expand to, whatever its header says: a bomb is refused, not inflated."""
+"""What one record batch may expand to, whatever its header says: a bomb is not inflated."""
 
 FETCH_SESSIONS_MAX = 1_000
 """Kafka's `max.incremental.fetch.session.cache.slots`."""

@@ -2,8 +2,9 @@
 
 kio's own reader is not given such bytes: it allocates for whatever count an array claims, which
 aborts the process at 2^31 - 1, and it fails on tagged fields and error codes it does not know.
-This one checks every count against the bytes that remain first, skips unknown tagged fields
-without keeping them, and takes every value that is legal in Kafka.
+This one checks every count against the bytes that remain first, bounds how many elements a
+request has altogether, skips unknown tagged fields without keeping them, and takes every value
+that is legal in Kafka.
 
 A reader is built once for a class and kept. Each is a function of buffer and position to value
 and next position.
@@ -108,11 +109,24 @@ _ZERO: Final[dict[str, Any]] = {
 }
 
 
+class _Counted(bytes):
+    """The bytes of a request long enough for too many elements, and how many it may still have."""
+
+    elements_left = limits.MESSAGE_ELEMENTS_MAX
+
+    def take(self, elements: int) -> None:
+        self.elements_left -= elements
+        if self.elements_left < 0:
+            raise DecodeError(f"more than {limits.MESSAGE_ELEMENTS_MAX} elements in one request")
+
+
 def read_message(entity_type: EntityType, body: bytes) -> Any:
     """The entity that `body` begins with; DecodeError for whatever is wrong with it.
 
     Bytes after the entity are let pass, as Kafka does.
     """
+    if len(body) > limits.MESSAGE_ELEMENTS_MAX and entity_type.__type__.name == "request":
+        body = _Counted(body)  # An element takes a byte at least, so only here can be too many.
     try:
         entity, _ = entity_reader(entity_type)(body, 0)
     except MALFORMED as problem:
@@ -204,6 +218,8 @@ def _array_reader(element: Reader, element_bytes: int, flexible: bool, nullable:
         )
         if count < 0:
             return None, position
+        if type(buffer) is _Counted:
+            buffer.take(count)
         elements = []
         for _ in range(count):
             value, position = element(buffer, position)

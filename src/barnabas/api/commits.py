@@ -1,0 +1,35 @@
+"""What a client is told when the cluster's store does not take a change: nothing of it was done."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.ports.coordination import CoordinationError
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+STORE_ERRORS: Final = (CoordinationError, BarnabasError)
+"""The store has refused, or could not be written (a full disk, for one)."""
+
+
+def store_problem(error: CoordinationError | BarnabasError) -> KafkaError:
+    """The error for the client. Only what may pass by itself is one that clients try again."""
+    logger.error("a change was not stored: %s", error)
+    if isinstance(error, CoordinationError):
+        return KafkaError(
+            ErrorCode.unknown_server_error, f"The change was refused by the store: {error}."
+        )
+    return KafkaError(ErrorCode.kafka_storage_error, f"The change was not stored. {error}")
+
+
+async def results_of(
+    change: Awaitable[list[R]], refused: Callable[[KafkaError], list[R]]
+) -> list[R]:
+    """The results of a change; if it could not be stored, what `refused` makes of that."""
+    try:
+        return await change
+    except STORE_ERRORS as error:
+        return refused(store_problem(error))
