@@ -215,13 +215,15 @@ class PartitionLog:
         if offset >= up_to:
             return None
         hint = self._hints.get(offset)
-        if hint is not None and hint[1] < hint[0].size:
+        # A hint to the end of a segment that was rolled before it grew any more leads nowhere.
+        exact = hint is not None and hint[1] < hint[0].size
+        if hint is not None and exact:
             segment, start = hint
         else:
-            # No hint, or one to the end of a segment that was rolled before it grew any more.
             segment = self._segment_of(offset)
             start = segment.offset_index.floor(offset - segment.base_offset)
-        return ReadPlan(segment, start, segment.size, offset, up_to, max_bytes, at_least_one)
+        end = segment.size
+        return ReadPlan(segment, start, end, offset, up_to, max_bytes, at_least_one, exact)
 
     def _segment_of(self, offset: int) -> Segment:
         slot = max(bisect_right(self._bases, offset) - 1, 0)
@@ -359,7 +361,11 @@ class PartitionLog:
         self._bases = self._bases[count:]
         self._hints.clear()
         self.advance_start(max(self.start_offset, self.segments[0].base_offset))
-        self._drop_snapshots(lambda offset: offset < self.segments[0].base_offset)
+
+    def remove_snapshots_below(self, offset: int) -> None:
+        """With the files of dropped segments, and not before: power loss may bring those back."""
+        if self._files.exists(self.directory):
+            self._drop_snapshots(lambda each: each < offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove every batch that holds a record at or after `offset`, and what depends on it."""

@@ -43,7 +43,7 @@ class ReadResult(NamedTuple):
 
 
 class ReadPlan(NamedTuple):
-    """What to read. `start` is at or before the batch that holds `offset`."""
+    """What to read. `start` is at or before the batch that holds `offset`, or `exact`ly there."""
 
     segment: Segment
     start: int
@@ -52,6 +52,7 @@ class ReadPlan(NamedTuple):
     up_to: int
     max_bytes: int
     at_least_one: bool
+    exact: bool = False
 
     def read_cached(self) -> ReadResult | None:
         """Carry it out if no disk is needed, else None."""
@@ -66,6 +67,8 @@ class ReadPlan(NamedTuple):
 
     def _read(self, pread: Pread) -> ReadResult:
         """An index is only a cache: when it leads astray, look through the segment instead."""
+        if self.exact:
+            return self._read_at(pread, self.start)
         if self.start == 0:
             return self._read_from(pread, 0)
         try:
@@ -89,6 +92,9 @@ class ReadPlan(NamedTuple):
         position = find_batch(pread, start, self.end, self.offset)
         if position is None:
             return ReadResult(memoryview(b""), self.offset, self.end)
+        return self._read_at(pread, position)
+
+    def _read_at(self, pread: Pread, position: int) -> ReadResult:
         data = _must(pread(min(self.max_bytes, self.end - position), position))
         if self.at_least_one:
             data = self._with_first_batch(pread, data, position)

@@ -188,11 +188,13 @@ class LogStore:
     def drop_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
         """Let retention's segments go: out of the log now, off the disk later."""
         log.drop(segments)
+        begins_at = log.segments[0].base_offset
 
         def remove() -> None:
             for segment in segments:
                 segment.close()
                 segment.remove_files()
+            log.remove_snapshots_below(begins_at)
 
         self._doom(log.config.file_delete_delay_ms, remove)
 
