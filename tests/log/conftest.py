@@ -69,6 +69,15 @@ def read_values(log: PartitionLog, offset: int | None = None) -> list[tuple[int,
     return found
 
 
+def sync(log: PartitionLog) -> int:
+    """Make everything written so far durable; up to which offset that is."""
+    job = log.sync_job()
+    if job is not None:
+        job.run()
+        log.synced(job)
+    return log.recovery_point
+
+
 def flip(files: Files, path: str, position: int, bit: int = 0) -> None:
     """Rot: one bit of a file changes."""
     file = files.open(path)

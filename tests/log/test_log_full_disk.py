@@ -1,7 +1,7 @@
 """A full disk refuses batches and harms nothing; a failing one takes the log offline."""
 
 import pytest
-from tests.log.conftest import LOG_FILE, NOW_MS, append, batch, open_log, read_values
+from tests.log.conftest import LOG_FILE, NOW_MS, append, batch, open_log, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
@@ -116,7 +116,7 @@ def test_a_full_disk_can_be_emptied_by_retention(disk: SimFiles) -> None:
     log = open_log(disk, config=config)
     for number in range(9):
         append(log, batch(b"%d" % number))
-    log.recovery_point = log.end_offset
+    sync(log)
     disk.disk_bytes_max = used(disk)
     assert refusal(log, batch(b"9")) is ErrorCode.kafka_storage_error
     doomed = log.expired(NOW_MS, log.end_offset)

@@ -1,7 +1,7 @@
 """Idempotent producers: stored once however often sent, in order, across restarts."""
 
 import pytest
-from tests.log.conftest import NOW_MS, batch, open_log, read_values
+from tests.log.conftest import NOW_MS, batch, open_log, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import Appended, PartitionLog
@@ -141,7 +141,7 @@ def test_repeats_are_known_after_their_segment_was_deleted(files: MemoryFiles, h
     for number in range(4):
         send(log, number)
     assert len(log.segments) == 4
-    log.recovery_point = log.end_offset
+    sync(log)
     for segment in log.segments[:3]:
         segment.remove_files()
     log.drop(log.segments[:3])

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tests.log.conftest import LOG_FILE, NOW_MS, append, batch, flip, open_log, read_values
+from tests.log.conftest import LOG_FILE, NOW_MS, append, batch, flip, open_log, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
@@ -206,11 +206,7 @@ def test_what_is_recovered_is_synced_with_its_names_before_it_counts_as_synced(
     log = open_log(files, recovery_point=0)
     assert log.recovery_point == 0
     assert not any(segment.name_synced for segment in log.segments)
-    job = log.sync_job()
-    assert job is not None
-    job.run()
-    log.synced(job)
-    assert log.recovery_point == 5
+    assert sync(log) == 5
     assert log.sync_job() is None
 
 

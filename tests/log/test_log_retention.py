@@ -1,7 +1,7 @@
 """What retention lets go, and what it never does."""
 
 import pytest
-from tests.log.conftest import NOW_MS, append, batch, open_log, read_values
+from tests.log.conftest import NOW_MS, append, batch, open_log, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
@@ -29,7 +29,7 @@ def filled(
         timestamp = NOW_MS - days * DAY_MS if days >= 0 else -1
         append(log, batch(b"%d" % number, timestamp=timestamp))
     if synced:
-        log.recovery_point = log.end_offset
+        sync(log)
     return log
 
 
@@ -98,16 +98,34 @@ def test_nothing_at_or_above_the_high_watermark_goes(files: MemoryFiles) -> None
 
 
 def test_nothing_goes_before_what_follows_it_is_synced(files: MemoryFiles) -> None:
-    log = filled(files, [400] * 5, retention_ms=1, synced=False)
+    log = filled(files, [400] * 3, retention_ms=1, synced=False)
     assert gone(log) == []
-    log.recovery_point = 3
+    sync(log)
+    append(log, batch(b"3", timestamp=1))
+    log.roll(NOW_MS)
+    append(log, batch(b"4", timestamp=1))
+    assert gone(log) == [0, 1]
+    sync(log)
     assert gone(log) == [0, 1, 2]
+
+
+def test_nor_before_the_snapshot_that_follows_it_is(files: MemoryFiles) -> None:
+    log = filled(files, [400], retention_ms=1)
+    log.roll(NOW_MS)
+    assert log.recovery_point == log.end_offset == 1
+    assert gone(log) == []
+    assert log.has_unsynced_roll
+    sync(log)
+    assert gone(log) == [0]
+    assert not log.has_unsynced_roll
+    assert log.sync_job() is None
 
 
 def test_an_expired_newest_segment_is_rolled_so_that_it_can_go(files: MemoryFiles) -> None:
     log = filled(files, [9, 8], retention_ms=7 * DAY_MS)
     log.roll_if_expired(NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    sync(log)
     assert gone(log) == [0, 1]
     log.roll_if_expired(NOW_MS)
     assert len(log.segments) == 3
@@ -149,8 +167,12 @@ def test_the_log_start_does_not_go_back_when_segments_go(files: MemoryFiles) -> 
     assert log.start_offset == 4
 
 
-def test_snapshots_of_what_went_go_with_it(files: MemoryFiles) -> None:
-    log = filled(files, [9, 8, 7, 6, 0], retention_ms=7 * DAY_MS)
+def test_snapshots_of_what_went_go_with_its_files(files: MemoryFiles) -> None:
+    def snapshots() -> list[str]:
+        return [name for name in files.list("data/events-0") if name.endswith(".snapshot")]
+
+    log = filled(files, [9, 8, 7, 6, 0])
     log.drop(log.segments[:3])
-    snapshots = [name for name in files.list("data/events-0") if name.endswith(".snapshot")]
-    assert snapshots == ["00000000000000000003.snapshot", "00000000000000000004.snapshot"]
+    assert len(snapshots()) == 4
+    log.remove_snapshots_below(3)
+    assert snapshots() == ["00000000000000000003.snapshot", "00000000000000000004.snapshot"]

@@ -4,7 +4,7 @@ import errno
 import uuid
 
 import pytest
-from tests.log.conftest import append, batch, flip, read_values
+from tests.log.conftest import append, batch, flip, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
@@ -114,10 +114,7 @@ def test_recovery_point_and_start_are_those_of_the_last_checkpoint() -> None:
     files = MemoryFiles()
     store = opened(files)
     log = filled(store)
-    job = log.sync_job()
-    assert job is not None
-    job.run()
-    log.synced(job)
+    sync(log)
     log.advance_start(3)
     store.checkpoint_job()()
     append(log, batch(b"5"), now_ms=2_000_000_000_000)
@@ -281,13 +278,14 @@ def test_segments_go_only_after_a_checkpoint_that_knows_of_it(clock: Clock) -> N
     store = opened(files, clock)
     log = filled(store)
     first = log.segments[0]
-    log.recovery_point = log.end_offset
+    sync(log)
     earlier = store.checkpoint_job()
     store.drop_segments(log, [first])
     clock.now_s += 61
     earlier()
     assert remove_due(store) == 0
     assert files.exists(LOG)
+    assert files.exists("data/events-0/00000000000000000002.snapshot")
     store.checkpoint_job()()
     assert remove_due(store) == 1
     assert not files.exists(LOG)
@@ -301,10 +299,7 @@ def damaged(files: MemoryFiles) -> LogStore:
     other = TopicPartition("other", 0)
     filled(store, part=other)
     for each in store.logs.values():
-        job = each.sync_job()
-        assert job is not None
-        job.run()
-        each.synced(job)
+        sync(each)
     store.checkpoint_job()()
     store.abandon()
     flip(files, LAST, 8, 7)

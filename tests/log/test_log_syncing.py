@@ -1,9 +1,8 @@
 """Sync jobs: what they make durable, and what counts as synced afterwards."""
 
-from tests.log.conftest import NOW_MS, append, batch, open_log, read_values
+from tests.log.conftest import NOW_MS, append, batch, open_log, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
-from barnabas.log.log import PartitionLog
 from barnabas.sim.faults import Chances
 from barnabas.sim.files import SimFiles
 from barnabas.world.memory import MemoryFiles
@@ -16,14 +15,6 @@ def disk(seed: int) -> SimFiles:
     return files
 
 
-def synced(log: PartitionLog) -> int:
-    job = log.sync_job()
-    assert job is not None
-    job.run()
-    log.synced(job)
-    return log.recovery_point
-
-
 def test_what_was_synced_survives_power_loss_and_the_rest_may() -> None:
     for seed in range(60):
         files = disk(seed)
@@ -31,7 +22,7 @@ def test_what_was_synced_survives_power_loss_and_the_rest_may() -> None:
         log = open_log(files, config=config)
         for number in range(7):
             append(log, batch(b"%d" % number, producer=(1, 0, number)), epoch=number // 4)
-        assert synced(log) == 7
+        assert sync(log) == 7
         for number in range(7, 12):
             append(log, batch(b"%d" % number, producer=(1, 0, number)), epoch=number // 4)
         again = open_log(files.crash(), recovery_point=7, config=config)
@@ -52,7 +43,7 @@ def test_a_whole_new_log_survives_with_its_folder() -> None:
         files.make_dirs("data/events-0")
         log = open_log(files)
         append(log, batch(b"0"))
-        synced(log)
+        sync(log)
         again = files.crash()
         assert read_values(open_log(again, recovery_point=1)) == [(0, b"0")]
         assert again.exists("data/events-0/leader-epoch-checkpoint")
@@ -65,11 +56,11 @@ def test_a_log_that_was_killed_and_recovered_survives_power_loss_once_synced() -
         log = open_log(files, config=config)
         for number in range(2):
             append(log, batch(b"%d" % number))
-        synced(log)
+        sync(log)
         append(log, batch(b"2"))
         files = files.kill()
         log = open_log(files, recovery_point=2, config=config)
-        assert synced(log) == 3
+        assert sync(log) == 3
         files = files.crash()
         again = open_log(files, recovery_point=3, config=config)
         assert [value for _, value in read_values(again)] == [b"0", b"1", b"2"]
@@ -85,7 +76,7 @@ def test_appends_during_a_sync_wait_for_the_next(files: MemoryFiles) -> None:
     log.synced(job)
     assert (log.recovery_point, log.end_offset) == (1, 2)
     assert log.unsynced_since_ms == NOW_MS + 5
-    assert synced(log) == 2
+    assert sync(log) == 2
     assert log.unsynced_since_ms is None
     assert log.sync_job() is None
 
@@ -107,5 +98,5 @@ def test_a_rolled_segment_wants_to_be_synced(files: MemoryFiles) -> None:
     assert not log.has_unsynced_roll
     log.roll(NOW_MS)
     assert log.has_unsynced_roll
-    synced(log)
+    sync(log)
     assert not log.has_unsynced_roll

@@ -7,6 +7,7 @@ plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files o
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from barnabas.config.topic_config import TopicConfig
@@ -262,13 +263,17 @@ class PartitionLog:
     @property
     def has_unsynced_roll(self) -> bool:
         """Whether a segment that is written no more waits to be synced."""
-        return self.recovery_point < self._active.base_offset
+        active = self._active
+        return self.recovery_point < active.base_offset or (
+            len(self.segments) > 1 and not active.name_synced
+        )
 
     def sync_job(self) -> SyncJob | None:
         """What must be synced for everything written so far; None when all of it is."""
-        if self.recovery_point >= self.end_offset:
+        if self.recovery_point >= self.end_offset and not self.has_unsynced_roll:
             return None
-        dirty = [s for s in self.segments if self._ends(s) > self.recovery_point]
+        point = self.recovery_point
+        dirty = [s for s in self.segments if self._ends(s) > point or not s.name_synced]
         handles = [segment.file for segment in dirty]
         side_files = self._side_files(dirty)
         fresh = [segment for segment in dirty if not segment.name_synced]
@@ -327,18 +332,19 @@ class PartitionLog:
         """The oldest segments that retention by time, by size or by log start lets go.
 
         Never the newest, never one that holds a record at or after `up_to` (the high watermark),
-        and none before the segment after it is synced: that one's snapshot must survive.
+        and none before the segment after it is synced by name: its snapshot must survive.
         """
         config = self.config
         up_to = min(up_to, self.recovery_point)
         deletes = "delete" in config.cleanup_policy
         excess = self.size - config.retention_bytes if config.retention_bytes >= 0 else -1
         gone: list[Segment] = []
-        for segment in self.segments[:-1]:
-            end = self._ends(segment)
+        for segment, following in pairwise(self.segments):
+            end = following.base_offset
             too_old = deletes and 0 <= config.retention_ms < now_ms - segment.newest_ms
             too_much = deletes and config.retention_bytes >= 0 and excess - segment.size >= 0
-            if end > up_to or not (too_old or too_much or end <= self.start_offset):
+            wanted = too_old or too_much or end <= self.start_offset
+            if end > up_to or not following.name_synced or not wanted:
                 break
             excess -= segment.size
             gone.append(segment)

@@ -165,8 +165,8 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
             break
         log.end_offset = segment.base_offset
         segment.name_synced = False
-        if slot > first:
-            # Snapshots above the first segment were not believed; this one stands in for them.
+        if slot > 0 and not place.files.exists(segment.path(names.SNAPSHOT)):
+            # Retention may take all that lies before: what that told of producers is kept here.
             log.write_snapshot()
         cut = _recover_segment(log, segment, place)
         if slot < len(log.segments) - 1 or cut:

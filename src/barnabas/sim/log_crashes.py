@@ -11,6 +11,7 @@ and records once deleted (and acknowledged as such) do not come back.
 """
 
 import asyncio
+import errno
 import random
 import uuid
 from dataclasses import dataclass, field
@@ -131,16 +132,18 @@ class Story:
             if ending == "sync error" and step == 5:
                 self.files.faults.fail_next("sync", ".log")
             action = self.chance.random()
-            if action < 0.75:
+            if action < 0.70:
                 waiting += self._append(number, partition, clock)
-            elif action < 0.85:
+            elif action < 0.80:
                 await asyncio.sleep(self.chance.random() * 0.05)
-            elif action < 0.90:
+            elif action < 0.84:
                 partition.sync()
-            elif action < 0.94:
+            elif action < 0.88:
                 await self._delete_records(number, partition, store)
-            elif action < 0.97:
+            elif action < 0.92:
                 self._roll(partition, clock)
+            elif action < 0.95:
+                self._retain(partition, store)
             else:
                 self._keep_house(store)
             if failures:
@@ -156,13 +159,30 @@ class Story:
         except KafkaError as error:
             _raise_if_dead(error)
 
+    def _retain(self, partition: Partition, store: LogStore) -> None:
+        """As retention does: the oldest segments go, and nobody is promised when."""
+        log = partition.log
+        log.advance_start(min(self.chance.choice(log.segments).base_offset, log.recovery_point))
+        gone = log.expired(0, partition.high_watermark)
+        if gone:
+            store.drop_segments(log, gone)
+
     def _keep_house(self, store: LogStore) -> None:
+        """Each duty has a timer of its own: any may come first, or alone."""
+        for duty in self.chance.sample([self._checkpoint, self._remove_due], 2):
+            duty(store)
+            if self.chance.random() < 0.5:
+                return
+
+    def _checkpoint(self, store: LogStore) -> None:
         try:
             store.checkpoint_job()()
         except PowerLostError:
             raise
-        except OSError:
-            return  # A full disk; the broker logs it and tries again later.
+        except OSError as error:
+            require(error.errno == errno.ENOSPC, f"a checkpoint failed: {error}")
+
+    def _remove_due(self, store: LogStore) -> None:
         for remove in store.take_due_removals():
             remove()
 
@@ -332,12 +352,14 @@ class Story:
             for place, value in enumerate(batch.values, before):
                 model.at.setdefault(place, set()).add(value)
             header = partition.log.check(view, clock.wall_ms())
-            appended, _ = partition.append(view, header, clock.wall_ms())
+            appended, acknowledged = partition.append(view, header, clock.wall_ms())
             self.tally["repeats"] += 1
             where = f"seed {self.seed}, partition {number}, sequence {batch.sequence}"
             if was_kept:
                 require(appended.repeated, f"{where}: a stored batch was stored again")
                 require(appended.first_offset == batch.offset, f"{where}: another offset")
+                if model.synced_first and acknowledged is None:
+                    model.promised.update(enumerate(batch.values, batch.offset))
             else:
                 batch.offset = appended.first_offset
                 model.appended.update(enumerate(batch.values, batch.offset))
@@ -348,10 +370,10 @@ def _raise_if_dead(error: KafkaError) -> None:
         raise error.__cause__
 
 
-def tell(seed: int) -> dict[str, int]:
+def tell(seed: int) -> Story:
     """Live the whole story of a seed; raises when a promise is broken."""
     story = Story(seed)
     for life in range(_LIVES):
         run(lambda loop, life=life: story.live(loop, life), f"{seed}/{life}")  # type: ignore[misc]
     require(story.tally["lives"] == _LIVES, "every life was lived")
-    return story.tally
+    return story
