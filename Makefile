@@ -44,5 +44,11 @@ test-sim: $(STAMP) ## Simulated crashes of the log, by seed (SEEDS=0-300)
 bench: $(STAMP) ## Compare the broker with the limit server; results go to bench/results
 	@$(BIN)/barnabas bench all --results bench/results
 
+test-kill: $(STAMP) ## Kill a broker in mid-load, KILLS=30 times; check what it had acknowledged
+	@$(BIN)/python tests/chaos/kill_run.py --kills $(or $(KILLS),30) --out bench/results/kill-9.txt
+
+test-fuzz: $(STAMP) ## Throw FRAMES=200000 mutated requests at a broker beside real traffic
+	@$(BIN)/python tests/hostile/fuzz_run.py --frames $(or $(FRAMES),200000) --out bench/results/fuzz-$(or $(FRAMES),200000).txt
+
 clean: ## Remove what the targets above made
 	rm -rf $(VENV) data .mypy_cache .ruff_cache .pytest_cache .hypothesis build

@@ -102,6 +102,7 @@ class ProducerWorker(Worker):
         left = self._producer.flush(_END_S_MAX)
         if left:
             self.journal.complain(f"{self.name}: {left} records were never answered")
+        del self._producer  # It has no other way to be closed.
 
     def _send(self, number: int) -> None:
         stream = self._stream

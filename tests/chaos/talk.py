@@ -8,6 +8,8 @@ from tests.compat.raw import from_plain, to_plain
 
 from barnabas.link.sync import Link
 from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.fetch_client import encode_fetch_request
+from barnabas.wire.headers import request_header
 from barnabas.wire.messages import newest_type
 from barnabas.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from barnabas.wire.records.record import NewRecord, encode_batch
@@ -15,6 +17,7 @@ from barnabas.wire.records.record import NewRecord, encode_batch
 Place = tuple[str, int]
 """A topic's name and a partition's number."""
 
+FETCH: Final = 1
 LIST_OFFSETS: Final = 2
 METADATA: Final = 3
 CREATE_TOPICS: Final = 19
@@ -148,12 +151,21 @@ def _error_name(code: int) -> str:
     return ErrorCode(code).name.upper()
 
 
-def fetch(link: Link, place: Place, offset: int, max_bytes: int = _FETCH_BYTES) -> bytes:
-    """What lies at an offset, at least one batch; empty at the end."""
+def _fetch_request(place: Place, offset: int, max_bytes: int) -> FetchRequest:
     part = FetchPartition(place[1], -1, offset, -1, -1, max_bytes)
     topic = FetchTopic(place[0], None, [part])
-    request = FetchRequest(-1, -1, 0, 0, max_bytes, 0, 0, -1, [topic], [])
-    answer = link.fetch(_FETCH_VERSION, request)
+    return FetchRequest(-1, -1, 0, 0, max_bytes, 0, 0, -1, [topic], [])
+
+
+def fetch_frame(place: Place, offset: int) -> bytes:
+    """The frame of a Fetch, for whoever sends frames."""
+    body = encode_fetch_request(_FETCH_VERSION, _fetch_request(place, offset, _FETCH_BYTES))
+    return request_header(FETCH, _FETCH_VERSION, 0) + body
+
+
+def fetch(link: Link, place: Place, offset: int, max_bytes: int = _FETCH_BYTES) -> bytes:
+    """What lies at an offset, at least one batch; empty at the end."""
+    answer = link.fetch(_FETCH_VERSION, _fetch_request(place, offset, max_bytes))
     result = answer.topics[0].partitions[0]
     if result.error:
         raise RefusedError(_error_name(result.error))

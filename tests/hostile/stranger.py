@@ -1,5 +1,6 @@
 """A peer with no manners: sends whatever bytes it is told to, and says what came back."""
 
+import contextlib
 import socket
 import struct
 from typing import Final, Self
@@ -48,6 +49,11 @@ class Stranger:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
             return
+
+    def finish(self) -> None:
+        """Say that nothing more will be sent."""
+        with contextlib.suppress(OSError):  # It may have hung up first.
+            self.socket.shutdown(socket.SHUT_WR)
 
     def frame(self) -> bytes:
         """The next answer, without its length. HungUpError at the end."""
