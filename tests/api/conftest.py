@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -21,7 +21,12 @@ from barnabas.cluster.service import Cluster
 from barnabas.cluster.topics import NewTopic
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.log.store import LogStore
+from barnabas.ports.clock import Clock
+from barnabas.ports.coordination import Coordination
+from barnabas.ports.entropy import Entropy
 from barnabas.ports.exchange import Frames, Later, Peer, Reply
+from barnabas.ports.files import Files
+from barnabas.ports.work import Work
 from barnabas.replica.partition import Partition
 from barnabas.replica.service import Replicas
 from barnabas.wire.headers import parse_response_header, request_header
@@ -77,15 +82,27 @@ def plain(value: Any) -> Any:
 class House:
     """The rooms of one broker, and a client that asks it."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        *,
+        files: Files | None = None,
+        work: Work | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        coordination: Coordination | None = None,
+    ) -> None:
         self._runner = asyncio.Runner()
         self._correlation = itertools.count(1)
-        self.files, self.work = MemoryFiles(), ThreadWork(2)
-        clock, entropy = RealClock(), RealEntropy()
+        self._threads = ThreadWork(2)
+        self.files = files or MemoryFiles()
+        self.work = self._threads if work is None else work
+        clock, entropy = clock or RealClock(), entropy or RealEntropy()
         self.config = BrokerConfig({"node.id": str(NODE_ID), **settings})
         self.store = LogStore(self.files, "/data", clock, entropy)
         self.replicas = Replicas(self.store, self.work, pytest.fail)
-        self.cluster = Cluster(EmbeddedCoordination(":memory:"), self.config, entropy, clock)
+        store = coordination or EmbeddedCoordination(":memory:")
+        self.cluster = Cluster(store, self.config, entropy, clock)
         self.peer = Peer(1, ("127.0.0.1", 50000), ("127.0.0.1", 9092))
         self.services = Services(
             node_id=NODE_ID,
@@ -118,7 +135,7 @@ class House:
 
     def close(self) -> None:
         self.run(self.cluster.close())
-        self.work.close()
+        self._threads.close()
         self.store.close()
         self._runner.close()
 
@@ -135,11 +152,18 @@ class House:
 
     def read(self, key: int, version: int, frame: bytes) -> Any:
         answer = self.send(frame)
-        correlation_id, start = parse_response_header(key, version, answer)
-        assert correlation_id == int.from_bytes(frame[4:8], "big")
+        assert answer[:4] == frame[4:8], "another correlation id"
+        return self._read(key, version, answer)
+
+    def _read(self, key: int, version: int, answer: bytes) -> Any:
+        _, start = parse_response_header(key, version, answer)
         response, size = entity_reader(version_type(key, version, "response"))(answer, start)
         assert start + size == len(answer), "bytes are left over"
         return response
+
+    def decode(self, key: int, version: int, answer: bytes) -> Any:
+        """An answer of which every byte is accounted for by kio."""
+        return plain(self._read(key, version, answer))
 
     def send(self, frame: bytes) -> bytes:
         """One frame through the dispatcher."""
@@ -190,6 +214,20 @@ class House:
         answer = self.ask("describe_configs", 4, resources=[resource])
         (result,) = answer["results"]
         return {each["name"]: (each["value"], each["config_source"]) for each in result["configs"]}
+
+
+@pytest.fixture
+def build_house() -> Iterator[Callable[..., House]]:
+    """For brokers whose outside is not the usual one: `build_house({...}, clock=...)`."""
+    built: list[House] = []
+
+    def build_one(settings: Mapping[str, str] | None = None, **outside: Any) -> House:
+        built.append(House(settings or {}, **outside))
+        return built[-1]
+
+    yield build_one
+    for each in built:
+        each.close()
 
 
 @pytest.fixture
