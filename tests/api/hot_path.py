@@ -17,6 +17,7 @@ from barnabas.wire.messages import version_type
 from barnabas.wire.records.batch import stamp
 from barnabas.wire.records.record import Record, encode_batch
 from barnabas.wire.tolerant import field_type
+from barnabas.world.memory import MemoryFile, MemoryFiles
 
 if TYPE_CHECKING:
     from tests.api.conftest import House
@@ -232,6 +233,41 @@ class HeldWork:
             future.set_result(job())
         except Exception as error:  # noqa: BLE001 - whoever waits for the job gets it
             future.set_exception(error)
+
+
+class SlowFile(MemoryFile):
+    """Bytes that are in the cache only now and then."""
+
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        return super().pread_cached(length, position) if self.is_cached() else None
+
+    def pread(self, length: int, position: int) -> bytes:
+        if self.broken():
+            raise OSError(5, "the disk can not be read")
+        return super().pread(length, position)
+
+    is_cached: Callable[[], bool]
+    broken: Callable[[], bool]
+
+
+class SlowFiles(MemoryFiles):
+    """Every `period`-th read of a log would have to wait for the disk; some can not be done."""
+
+    def __init__(self, period: int) -> None:
+        super().__init__()
+        self._period = period
+        self.reads = 0
+        self.broken: set[str] = set()
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        file = SlowFile(self._content(path, create=create), writable=True)
+        file.is_cached = self._is_cached
+        file.broken = lambda: path in self.broken
+        return file
+
+    def _is_cached(self) -> bool:
+        self.reads += 1
+        return self.reads % self._period != 0
 
 
 async def settle() -> None:

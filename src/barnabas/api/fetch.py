@@ -146,7 +146,8 @@ def _read_one(
     records: bytes | memoryview = b""
     if isinstance(read, asyncio.Future):
         reading.cold.append((len(reading.rows), read))
-        reading.budget -= max(part.max_bytes, 0)
+        # What will come is not known yet: room is kept for the most that can.
+        reading.budget -= min(part.max_bytes, log.size)
     elif read is not None:
         records = read.data
         reading.size += len(records)
