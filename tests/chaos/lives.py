@@ -110,6 +110,9 @@ class Lives:
         self._workers += [self.repeater, self.maker]
         for worker in self._workers:
             worker.start()
+        for worker in self._workers:
+            if isinstance(worker, ConsumerWorker):
+                worker.wait_until_begun()
 
     @staticmethod
     def places() -> list[Place]:

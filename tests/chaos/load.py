@@ -145,6 +145,12 @@ class ConsumerWorker(Worker):
             }
         )
         self._next = dict.fromkeys(places, 0)
+        self._begun = threading.Event()
+
+    def wait_until_begun(self) -> None:
+        """Wait for the first record: librdkafka takes its time to find a leader."""
+        if not self._begun.wait(_END_S_MAX):
+            self.journal.complain(f"{self.name} sees nothing")
 
     def work(self) -> None:
         start = [TopicPartition(*place, OFFSET_BEGINNING) for place in self._next]
@@ -166,3 +172,4 @@ class ConsumerWorker(Worker):
             self.journal.complain(f"{self.name}: {offset} of {place} after {self._next[place]} - 1")
         self._next[place] = offset + 1
         self.journal.see(place, offset, mark_of(message.value()))
+        self._begun.set()

@@ -91,10 +91,12 @@ class Repeater(Worker):
                 self._note(sent, result.base_offset)
 
     def _note(self, sent: _Sent, offset: int) -> None:
-        if sent.offset not in (None, offset):
-            self.journal.complain(
-                f"{self.name}: batch {sent.first} was at {sent.offset}, its repeat is at {offset}"
-            )
+        if sent.offset is not None:
+            if sent.offset != offset:
+                self.journal.complain(
+                    f"{self.name}: batch {sent.first} was at {sent.offset}, then at {offset}"
+                )
+            return
         sent.offset = offset
         for delta in range(_RECORDS):
             self.journal.acknowledge(

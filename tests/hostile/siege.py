@@ -120,6 +120,7 @@ class Siege:
         self._workers = self._make_workers()
         for worker in self._workers:
             worker.start()
+        self._reader.wait_until_begun()
 
     def _make_forms(self) -> None:
         self.served: list[Form] = []
@@ -136,11 +137,9 @@ class Siege:
         address = self.broker.address
         stream = Stream(_TRAFFIC, len(_PLACES), True, {}, burst=5)
         self._known = KnownAnswers("known", self.journal, self.broker.port, known_questions())
-        return [
-            ProducerWorker("honest", self.journal, address, stream),
-            ConsumerWorker("reader", self.journal, address, _PLACES),
-            self._known,
-        ]
+        self._reader = ConsumerWorker("reader", self.journal, address, _PLACES)
+        producer = ProducerWorker("honest", self.journal, address, stream)
+        return [producer, self._reader, self._known]
 
     # Attacks
 
@@ -240,11 +239,10 @@ class Siege:
         ledger.compare(notes)
         self.problems += ledger.problems
         self.traffic = sum(map(len, notes.acknowledged.values()))
-        seen = sum(map(len, notes.seen.values()))
-        if not 0 < seen <= self.traffic <= ledger.records:
-            self.problems.append(
-                f"{self.traffic} acknowledged, {seen} seen, {ledger.records} there"
-            )
+        self.seen = sum(map(len, notes.seen.values()))
+        if not 0 < self.seen <= self.traffic <= ledger.records:
+            counts = f"{self.traffic} acknowledged, {self.seen} seen, {ledger.records} there"
+            self.problems.append(counts)
 
     def _check_leaks(self) -> None:
         """Descriptors and tasks go back to what they were; memory nearly."""
