@@ -98,6 +98,8 @@ class FetchSessions:
         self._entropy = entropy
         self._slots = slots
         self._sessions: dict[int, FetchSession] = {}
+        self._held = 0
+        """Partitions in all sessions together."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -106,7 +108,7 @@ class FetchSessions:
         """What to read. Raises KafkaError when the session is unknown or out of step."""
         by_id = version >= TOPIC_IDS_FROM
         if request.session_epoch in (_FINAL_EPOCH, _INITIAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._close(request.session_id)
             each_once = {(each.topic, each.partition.index): each for each in _asked(request)}
             wanted = list(each_once.values())
             opens = request.session_epoch == _INITIAL_EPOCH and version >= 7
@@ -120,9 +122,14 @@ class FetchSessions:
             raise KafkaError(ErrorCode.fetch_session_topic_id_error)
         self._update(session, request)
         if not session.partitions:
-            del self._sessions[session.id]
+            self._close(session.id)
             return Resolved([], None, False)
         return Resolved(session.wanted(), session, True)
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._held -= len(session.partitions)
 
     def _open(self, by_id: bool, wanted: list[Wanted]) -> FetchSession | None:
         """A new session, or None when there is no room: the answer is then a full one."""
@@ -135,24 +142,23 @@ class FetchSessions:
         for each in wanted:
             session.partitions[each.topic, each.partition.index] = _Remembered(each)
         self._sessions[session_id] = session
+        self._held += len(session.partitions)
         return session
 
     def _make_room(self, partitions: int) -> bool:
         if partitions > limits.FETCH_SESSION_PARTITIONS_MAX:
             return False
-        held = sum(len(session.partitions) for session in self._sessions.values())
-        while (
-            len(self._sessions) >= self._slots
-            or held + partitions > limits.FETCH_SESSION_PARTITIONS_MAX
-        ):
+        while len(self._sessions) >= self._slots or self._is_too_much(partitions):
             if not self._sessions:
                 return False
             oldest = next(iter(self._sessions.values()))
             if self._clock.monotonic() - oldest.used_s < _EVICTABLE_AFTER_S:
                 return False
-            held -= len(oldest.partitions)
-            del self._sessions[oldest.id]
+            self._close(oldest.id)
         return True
+
+    def _is_too_much(self, more: int) -> bool:
+        return self._held + more > limits.FETCH_SESSION_PARTITIONS_MAX
 
     def _update(self, session: FetchSession, request: FetchRequest) -> None:
         for each in _asked(request):
@@ -160,11 +166,17 @@ class FetchSessions:
             known = session.partitions.get(key)
             if known is not None:
                 known.wanted = each
-            elif len(session.partitions) < limits.FETCH_SESSION_PARTITIONS_MAX:
-                session.partitions[key] = _Remembered(each)
+                continue
+            if self._is_too_much(1):
+                # The client begins anew with a full request, and is served without a session.
+                self._close(session.id)
+                raise KafkaError(ErrorCode.fetch_session_id_not_found)
+            session.partitions[key] = _Remembered(each)
+            self._held += 1
         for name, topic_id, indexes in request.forgotten:
             for index in indexes:
-                session.partitions.pop((TopicKey(name, topic_id), index), None)
+                if session.partitions.pop((TopicKey(name, topic_id), index), None) is not None:
+                    self._held -= 1
         session.epoch = session.epoch + 1 if session.epoch < _EPOCH_MAX else 1
         session.used_s = self._clock.monotonic()
         self._sessions[session.id] = self._sessions.pop(session.id)
