@@ -16,6 +16,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.index import TIME_ENTRY_BYTES
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import ReadPlan, ReadResult, batches
+from barnabas.log.rewriting import rewrite
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas.log.snapshots import encode_snapshot, restored_producers, snapshots_in
 from barnabas.log.timestamps import TimestampSearch
@@ -193,14 +194,7 @@ class PartitionLog:
     def write_snapshot(self, *, sync: bool = False) -> None:
         """Save what is known of producers as of the end offset."""
         path = f"{self.directory}/{names.file_name(self.end_offset, names.SNAPSHOT)}"
-        file = self._files.open(path, create=True)
-        try:
-            file.truncate(0)
-            file.pwrite(encode_snapshot(self.producers), 0)
-            if sync:
-                file.sync()
-        finally:
-            file.close()
+        rewrite(self._files, path, encode_snapshot(self.producers), sync=sync)
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from barnabas.log import names
 from barnabas.log.index import TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from barnabas.log.rewriting import rewrite
 from barnabas.ports.files import Buffer, File, Files
 from barnabas.wire.records.batch import NO_TIMESTAMP, BatchHeader
 
@@ -165,14 +166,7 @@ class Segment:
             (names.OFFSET_INDEX, self.offset_index.to_bytes()),
             (names.TIME_INDEX, self.time_index.to_bytes()),
         ):
-            file = self._files.open(self.path(suffix), create=True)
-            try:
-                file.truncate(0)
-                file.pwrite(data, 0)
-                if sync:
-                    file.sync()
-            finally:
-                file.close()
+            rewrite(self._files, self.path(suffix), data, sync=sync)
 
     def drop_indexes(self) -> None:
         """Let go of the indexes' memory; they are read again when needed."""

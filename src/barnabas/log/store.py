@@ -12,6 +12,7 @@ from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError, read_offsets, write_offsets
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import LogPlace, load_log
+from barnabas.log.rewriting import rewrite
 from barnabas.log.segment import Segment
 from barnabas.model.errors import BarnabasError
 from barnabas.model.topics import TopicPartition, parse_directory
@@ -129,12 +130,7 @@ class LogStore:
         content = f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode()
         if self.files.exists(path) and self.files.read(path) == content:
             return
-        file = self.files.open(path, create=True)
-        try:
-            file.truncate(0)
-            file.pwrite(content, 0)
-        finally:
-            file.close()
+        rewrite(self.files, path, content)
 
     def _set_stray_aside(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
         """A folder of an older topic of that name is kept, under another name."""
