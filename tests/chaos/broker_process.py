@@ -82,8 +82,8 @@ class BrokerProcess:
         """Start the process without waiting for it; the moment it was started."""
         if self.child is not None:
             raise RuntimeError("the broker runs already")
-        argv = self.argv()
         self.starts += 1
+        argv = self.argv()
         with self.log_path.open("wb") as log, self._stdout_path.open("wb") as out:
             began = time.perf_counter()
             self.child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
@@ -167,7 +167,11 @@ class BrokerProcess:
 
     @property
     def _report(self) -> Path:
-        return self.home / "report.json"
+        return self.home / f"reports-{self.starts}"
+
+    def _reports(self) -> list[str]:
+        text = self._report.read_text() if self._report.exists() else ""
+        return text.split("\n")[:-1]
 
     def log_text(self) -> str:
         """What it has written to stderr since its latest start."""
@@ -175,14 +179,14 @@ class BrokerProcess:
 
     def measure(self) -> Measure:
         """Memory and descriptors by /proc, tasks by asking the process itself."""
-        self._report.unlink(missing_ok=True)
+        said = self._reports()
         os.kill(self.pid, signal.SIGUSR1)
         deadline = time.monotonic() + STOP_S_MAX
-        while not self._report.exists():
+        while len(reports := self._reports()) == len(said):
             if time.monotonic() > deadline:
                 raise TimeoutError("the broker does not answer SIGUSR1: its loop stands still")
             time.sleep(0.005)
-        told = json.loads(self._report.read_text())
+        told = json.loads(reports[-1])
         return Measure(
             rss_kib=self.status_kib("VmRSS"),
             descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -122,6 +123,8 @@ def main() -> int:
     parser.add_argument("--home", type=Path, default=_HOME, help="data and progress of the run")
     parser.add_argument("--out", type=Path, help="also write the summary to this file")
     options = parser.parse_args()
+    # Without this the broker would outlive a run that is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     lives = run(options.kills, options.seed, options.home)
     text = summary(lives)
     print(text, end="")

@@ -17,13 +17,13 @@ from tests.chaos.topic_maker import TopicMaker, check_topics
 
 from barnabas.link.sync import Link
 
-_SMALL: Final = {"internal.segment.bytes": "65536"}
+_SMALL: Final = {"internal.segment.bytes": "131072"}
 _TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {
     "default": (3, _SMALL),
     "synced": (3, {"flush.messages": "1", **_SMALL}),
     "recompressed": (2, {"compression.type": "zstd", **_SMALL}),
     "plain": (2, _SMALL),
-    "repeats": (1, {"internal.segment.bytes": "32768"}),
+    "repeats": (1, {"internal.segment.bytes": "65536"}),
     "starts": (1, {}),
 }
 """Partitions and configs. Small segments, so that kills meet segments being rolled."""

@@ -26,7 +26,7 @@ _SOON: Final = {
 """A dead broker is back within a second: look for it often, and say nothing of its absence."""
 _UNANSWERED_MAX: Final = 4_000
 _DELIVERY_MS_MAX: Final = 300_000
-_PAUSE_S: Final = 0.01
+_PAUSE_S: Final = 0.02
 _END_S_MAX: Final = 60.0
 
 

@@ -33,14 +33,14 @@ def limit_files(size: int) -> None:
 
 
 def report_on_signal(path: str) -> None:
-    """Answer each SIGUSR1 with a line; the file is replaced whole, so a reader sees all or none."""
+    """Answer each SIGUSR1 with a line; the file is open from the start, as descriptors may lack."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
 
     def report(_number: int, _frame: FrameType | None) -> None:
         gc.collect()
         tasks = len(asyncio.all_tasks(asyncio.get_running_loop()))
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            file.write(json.dumps({"tasks": tasks, "threads": threading.active_count()}))
-        os.replace(f"{path}.new", path)
+        line = json.dumps({"tasks": tasks, "threads": threading.active_count()})
+        os.write(descriptor, f"{line}\n".encode())
 
     signal.signal(signal.SIGUSR1, report)
 

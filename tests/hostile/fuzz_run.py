@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -128,6 +129,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="also write the summary to this file")
     parser.add_argument("--only", type=int, help="throw only the frame of this number")
     options = parser.parse_args()
+    # Without this the broker would outlive a run that is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.only is not None:
         return replay(options.only, options.seed, options.home)
     state = run(options.frames, options.seed, options.home)
