@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ from kio.schema.create_topics.v7.request import (
     CreateTopicsRequest,
 )
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.describe_configs.v4.request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.types import TopicName
-from kio.static.primitive import i16, i32, i32Timedelta
+from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.outside import Outside
@@ -60,16 +65,14 @@ class Client:
             assignments=(),
             configs=settings,
         )
-        request = CreateTopicsRequest(
-            topics=(topic,), timeout=i32Timedelta.parse(_seconds(30)), validate_only=False
-        )
+        request = CreateTopicsRequest(topics=(topic,), timeout=_seconds(30), validate_only=False)
         (result,) = (await self.link.call(19, 7, request)).topics
         assert result.error_code is ErrorCode.none, result
 
     async def delete(self, name: str) -> None:
         request = DeleteTopicsRequest(
             topics=(DeleteTopicState(name=TopicName(name), topic_id=None),),
-            timeout=i32Timedelta.parse(_seconds(30)),
+            timeout=_seconds(30),
         )
         (result,) = (await self.link.call(20, 6, request)).responses
         assert result.error_code is ErrorCode.none, result
@@ -83,6 +86,17 @@ class Client:
             include_topic_authorized_operations=False,
         )
         return await self.link.call(3, 13, request)
+
+    async def setting(self, topic: str, key: str) -> str | None:
+        resource = DescribeConfigsResource(
+            resource_type=i8(2), resource_name=topic, configuration_keys=(key,)
+        )
+        request = DescribeConfigsRequest(
+            resources=(resource,), include_synonyms=False, include_documentation=False
+        )
+        (result,) = (await self.link.call(32, 4, request)).results
+        value: str | None = result.configs[0].value
+        return value
 
     async def produce(
         self, topic: str, *values: bytes, producer: tuple[int, int, int] | None = None
@@ -118,10 +132,8 @@ class Client:
         ]
 
 
-def _seconds(count: int) -> Any:
-    from datetime import timedelta
-
-    return timedelta(seconds=count)
+def _seconds(count: int) -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(seconds=count))
 
 
 @dataclass

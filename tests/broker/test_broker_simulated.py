@@ -86,7 +86,7 @@ def test_a_restart_keeps_everything(machine: Machine, ending: str) -> None:
     seen: dict[str, object] = {}
 
     async def before(life: Life) -> None:
-        await life.client.create("events", 3, retention_ms="1234")
+        await life.client.create("events", 3, retention_ms="12345678")
         await life.client.produce("events", b"a", b"b", producer=(7, 0, 0))
         metadata = await life.client.metadata("events")
         seen.update(cluster=metadata.cluster_id, id=metadata.topics[0].topic_id)
@@ -96,6 +96,7 @@ def test_a_restart_keeps_everything(machine: Machine, ending: str) -> None:
         (topic,) = metadata.topics
         assert (metadata.cluster_id, topic.topic_id) == (seen["cluster"], seen["id"])
         assert len(topic.partitions) == 3
+        assert await life.client.setting("events", "retention.ms") == "12345678"
         assert await life.client.fetch("events", 0) == (ErrorCode.none, [b"a", b"b"])
         repeat = await life.client.produce("events", b"a", b"b", producer=(7, 0, 0))
         assert (repeat.error, repeat.base_offset) == (0, 0)
