@@ -147,5 +147,3 @@ def _net_limits(config: BrokerConfig, descriptors: int) -> NetLimits:
         connections_max=config.max_connections,
         connections_per_address_max=config.max_connections_per_ip,
     ).within_descriptors(descriptors)
-
-
