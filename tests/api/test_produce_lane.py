@@ -335,7 +335,7 @@ def test_the_lane_is_not_to_be_seen(build_house: BuildHouse) -> None:
     twins = Twins(build_house)
 
     @settings(
-        max_examples=250,
+        max_examples=150,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
@@ -353,7 +353,7 @@ def test_the_lane_is_not_to_be_seen(build_house: BuildHouse) -> None:
         twins.compare_logs()
 
     check()
-    assert twins.taken > 100, "hardly any request was in its lane"
+    assert twins.taken > 50, "hardly any request was in its lane"
 
 
 @pytest.mark.parametrize("version", LANE_VERSIONS)

@@ -29,12 +29,7 @@ KNOWN: Final[tuple[tuple[str, str], ...]] = (
     # Kafka is laxer or stricter, to no client's gain.
     (r"^CreateTopics v7, name(s that)? collide", "Kafka forgets to look inside one request"),
     (r"cleanup\.policy=delete,delete", "said twice is a mistake"),
-    (r"partitions? twice: .*\(length\)", "each one asked for is answered"),
     (r"^DescribeConfigs v4, same resource twice", "one answer for each resource"),
-    (r"^Fetch v12, one good, one unknown", "answers are not grouped by topic again"),
-    (r"^Fetch v12, replica id 5", "a stranger's replica id is taken for a consumer"),
-    (r"^Fetch.*aborted_transactions: Kafka \[\], Barnabas None", "null and empty mean the same"),
-    (r"^Produce.*log_start_offset: Kafka 0, Barnabas -1", "a refusal says nothing of the log"),
 )
 
 
