@@ -55,6 +55,8 @@ class BrokerProcess:
     data: Path | None = None
     file_bytes_max: int | None = None
     """RLIMIT_FSIZE: no file grows beyond."""
+    descriptors_max: int | None = None
+    """RLIMIT_NOFILE: no more files and connections at once."""
     child: subprocess.Popen[bytes] | None = None
     starts: int = 0
 
@@ -71,7 +73,11 @@ class BrokerProcess:
     def argv(self) -> list[str]:
         """The command line."""
         self.home.mkdir(parents=True, exist_ok=True)
-        wishes = {"limits": dict(self.limits), "file_bytes_max": self.file_bytes_max}
+        wishes = {
+            "limits": dict(self.limits),
+            "file_bytes_max": self.file_bytes_max,
+            "descriptors_max": self.descriptors_max,
+        }
         command = [sys.executable, str(_LAUNCHER), str(self._report), json.dumps(wishes)]
         command += ["up", "--port", str(self.port), "--data", str(self.data or self.home / "data")]
         for key, value in self.settings.items():

@@ -1,8 +1,8 @@
 """A broker process that can be looked into: `python observed_broker.py REPORT WISHES up --port …`.
 
 WISHES is a JSON object: `limits` of `barnabas.model.limits` to tighten, so that a test need not
-wait for the real ones, and `file_bytes_max`, beyond which no file can grow. On SIGUSR1 the number
-of asyncio tasks and threads goes to the file REPORT.
+wait for the real ones, `file_bytes_max`, beyond which no file can grow, and `descriptors_max`. On
+SIGUSR1 the number of asyncio tasks and threads goes to the file REPORT.
 """
 
 import asyncio
@@ -52,6 +52,8 @@ def main() -> None:
     tighten(wished["limits"])
     if wished["file_bytes_max"] is not None:
         limit_files(wished["file_bytes_max"])
+    if wished["descriptors_max"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wished["descriptors_max"],) * 2)
     report_on_signal(path)
     from barnabas.cli.main import run
 

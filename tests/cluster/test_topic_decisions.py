@@ -23,8 +23,10 @@ from barnabas.ports.entropy import Entropy
 MakeImage = Callable[..., Image]
 
 
-def create(image: Image, entropy: Entropy, *new: NewTopic) -> tuple[list[TopicResult], Image]:
-    decision = decide_create(image, new, entropy, 1)
+def create(
+    image: Image, entropy: Entropy, *new: NewTopic, most: int = limits.PARTITIONS_PER_BROKER_MAX
+) -> tuple[list[TopicResult], Image]:
+    decision = decide_create(image, new, entropy, 1, most)
     return decision.results, decision.image
 
 
@@ -189,18 +191,16 @@ def test_a_name_given_twice_is_refused_once(make_image: MakeImage, entropy: Entr
     assert list(image.topics) == ["u"]
 
 
-def test_a_broker_holds_only_so_many_partitions(
-    make_image: MakeImage, entropy: Entropy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "PARTITIONS_PER_BROKER_MAX", 5)
-    results, image = create(make_image(), entropy, NewTopic("a", 3), NewTopic("b", 3))
+def test_a_broker_holds_only_so_many_partitions(make_image: MakeImage, entropy: Entropy) -> None:
+    results, image = create(make_image(), entropy, NewTopic("a", 3), NewTopic("b", 3), most=5)
     assert [each.code for each in results] == [ErrorCode.none, ErrorCode.policy_violation]
-    assert refusal(image, entropy, NewTopic("c", 3))[0] is ErrorCode.policy_violation
-    _, image = create(image, entropy, NewTopic("d", 2))
-    grown = decide_create_partitions(image, [NewPartitions("d", 3)], entropy, 1)
+    results, _ = create(image, entropy, NewTopic("c", 3), most=5)
+    assert [each.code for each in results] == [ErrorCode.policy_violation]
+    _, image = create(image, entropy, NewTopic("d", 2), most=5)
+    grown = decide_create_partitions(image, [NewPartitions("d", 3)], entropy, 1, 5)
     assert grown.results[0].code is ErrorCode.policy_violation
     assert grown.image == image
-    results, _ = create(make_image(2), entropy, NewTopic("a", 5, 1), NewTopic("b", 4, 1))
+    results, _ = create(make_image(2), entropy, NewTopic("a", 5, 1), NewTopic("b", 4, 1), most=5)
     assert [each.code for each in results] == [ErrorCode.none, ErrorCode.none]
 
 

@@ -22,6 +22,7 @@ from barnabas.cluster.changes import (
 from barnabas.cluster.service import Cluster
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.log.store import LogStore
+from barnabas.model.limits import PARTITIONS_PER_BROKER_MAX
 from barnabas.net.limits import NetLimits
 from barnabas.net.listener import Listener
 from barnabas.ports.exchange import Address, Peer
@@ -53,7 +54,13 @@ class Broker:
             undo.callback(self._store.abandon)
             self._coordination = outside.open_coordination()
             undo.push_async_callback(self._coordination.close)
-            self._cluster = Cluster(self._coordination, config, outside.entropy, outside.clock)
+            self._cluster = Cluster(
+                self._coordination,
+                config,
+                outside.entropy,
+                outside.clock,
+                _partitions_max(outside.descriptors),
+            )
             self._replicas = Replicas(self._store, outside.work, self._disk_failed)
             limits = _net_limits(config, outside.descriptors)
             self._listener = Listener(Dispatcher(self._services()), limits)
@@ -138,6 +145,12 @@ class Broker:
         await self._housekeeping.stop()
         await self._coordination.close()
         self._store.abandon()
+
+
+def _partitions_max(descriptors: int) -> int:
+    """Each partition keeps a file open. Half of the descriptors are for connections, a quarter is
+    for older segments and for what comes and goes: without any nobody could be served."""
+    return min(PARTITIONS_PER_BROKER_MAX, max(1, descriptors // 4))
 
 
 def _net_limits(config: BrokerConfig, descriptors: int) -> NetLimits:

@@ -25,6 +25,7 @@ from barnabas.cluster.topics import (
     decide_delete,
 )
 from barnabas.config.broker_config import BrokerConfig
+from barnabas.model import limits
 from barnabas.model.check import BrokenInvariantError
 from barnabas.ports.clock import Clock
 from barnabas.ports.coordination import BadVersionError, Coordination
@@ -48,12 +49,14 @@ class Cluster:
         config: BrokerConfig,
         entropy: Entropy,
         clock: Clock,
+        partitions_max: int = limits.PARTITIONS_PER_BROKER_MAX,
     ) -> None:
         self.node_id = config.node_id
         self._coordination = coordination
         self._config = config
         self._entropy = entropy
         self._clock = clock
+        self._partitions_max = partitions_max
         self._lock = asyncio.Lock()
         self._listeners: list[Callable[[Change], None]] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -96,7 +99,9 @@ class Cluster:
     ) -> list[TopicResult]:
         """One result for each different name, in the order of first mention."""
         return await self._change(
-            lambda image: decide_create(image, topics, self._entropy, self._controller_epoch),
+            lambda image: decide_create(
+                image, topics, self._entropy, self._controller_epoch, self._partitions_max
+            ),
             validate_only,
         )
 
@@ -110,7 +115,7 @@ class Cluster:
         """One result for each different topic, in the order of first mention."""
         return await self._change(
             lambda image: decide_create_partitions(
-                image, topics, self._entropy, self._controller_epoch
+                image, topics, self._entropy, self._controller_epoch, self._partitions_max
             ),
             validate_only,
         )

@@ -53,13 +53,17 @@ class TopicResult:
 
 
 def decide_create(
-    image: Image, requested: Sequence[NewTopic], entropy: Entropy, controller_epoch: int
+    image: Image,
+    requested: Sequence[NewTopic],
+    entropy: Entropy,
+    controller_epoch: int,
+    partitions_max: int = limits.PARTITIONS_PER_BROKER_MAX,
 ) -> Decision[TopicResult]:
     """One result for each different name; a name asked for twice is not created at all."""
     twice = _repeated(each.name for each in requested)
     results: list[TopicResult] = []
     created: list[Topic] = []
-    room = _Room(image)
+    room = _Room(image, partitions_max)
     for new in {each.name: each for each in requested}.values():
         try:
             if new.name in twice:
@@ -107,7 +111,11 @@ def decide_delete(image: Image, requested: Sequence[str | uuid.UUID]) -> Decisio
 
 
 def decide_create_partitions(
-    image: Image, requested: Sequence[NewPartitions], entropy: Entropy, controller_epoch: int
+    image: Image,
+    requested: Sequence[NewPartitions],
+    entropy: Entropy,
+    controller_epoch: int,
+    partitions_max: int = limits.PARTITIONS_PER_BROKER_MAX,
 ) -> Decision[TopicResult]:
     """One result for each different topic."""
     twice = _repeated(each.topic for each in requested)
@@ -115,7 +123,7 @@ def decide_create_partitions(
     operations: list[Op] = []
     changes: list[Change] = []
     grown: list[Topic] = []
-    room = _Room(image)
+    room = _Room(image, partitions_max)
     for new in {each.topic: each for each in requested}.values():
         try:
             if new.topic in twice:
@@ -136,7 +144,8 @@ def decide_create_partitions(
 class _Room:
     """Which names are taken and how much the brokers hold, as the topics of one request come."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, partitions_max: int) -> None:
+        self._partitions_max = partitions_max
         self._topics = image.topics
         self._total = sum(
             len(topic.partitions) * topic.replication_factor for topic in image.topics.values()
@@ -158,13 +167,13 @@ class _Room:
         wanted = Counter(broker for replicas in partitions for broker in replicas)
         taken = self._taken + wanted
         # Counting replica by replica is slow and only matters near the limit.
-        if self._total + taken.total() > limits.PARTITIONS_PER_BROKER_MAX:
+        if self._total + taken.total() > self._partitions_max:
             held = self._held()
             for broker in wanted:
-                if held[broker] + taken[broker] > limits.PARTITIONS_PER_BROKER_MAX:
+                if held[broker] + taken[broker] > self._partitions_max:
                     raise KafkaError(
                         ErrorCode.policy_violation,
-                        f"Broker {broker} may hold {limits.PARTITIONS_PER_BROKER_MAX} "
+                        f"Broker {broker} may hold {self._partitions_max} "
                         f"partition(s), and {wanted[broker]} more do not fit.",
                     )
         self._taken = taken
