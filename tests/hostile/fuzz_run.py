@@ -1,7 +1,8 @@
 """Throw mutated requests at a broker: `python tests/hostile/fuzz_run.py --frames 200000 --seed 1`.
 
 Progress is saved, so that a run that was stopped goes on where it was. A frame is made from the
-seed and its number alone: `--only NUMBER` throws that one again, and shows it.
+seed, its number and the ids of the topics it is about; whatever was wrong with one is told with
+its bytes, and `--replay HEX` throws these again.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -18,7 +20,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.hostile.fuzz import attack
+from tests.hostile.fuzz import Attack
 from tests.hostile.siege import SOCKETS, Siege
 
 _HOME: Final = Path(tempfile.gettempdir()) / "barnabas-fuzz-run"
@@ -106,17 +108,18 @@ def summary(state: dict[str, Any], seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def replay(number: int, seed: int, home: Path) -> int:
-    """Throw one frame at a broker of its own, and say what became of it."""
-    siege = Siege(home / f"only-{number}", seed)
+def replay(data: bytes, home: Path) -> int:
+    """Throw bytes at a broker of its own, and say what became of them."""
+    siege = Siege(home / "replay", 0)
+    (size,) = struct.unpack_from(">i", data.ljust(4, b"\0"))
     try:
         siege.open()
-        print(attack(seed, number, siege.served, siege.others))
-        siege.attack([number])
+        siege.throw([Attack(0, "replay", "given bytes", data, ends=size != len(data) - 4)])
         siege.close()
     finally:
         siege.broker.close()
-    print(dict(siege.outcomes), *siege.problems, sep="\n")
+    print(*siege.outcomes, *siege.problems, sep="\n")
+    shutil.rmtree(siege.home)
     return 1 if siege.problems else 0
 
 
@@ -127,12 +130,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--home", type=Path, default=_HOME, help="data and progress of the run")
     parser.add_argument("--out", type=Path, help="also write the summary to this file")
-    parser.add_argument("--only", type=int, help="throw only the frame of this number")
+    parser.add_argument("--replay", type=bytes.fromhex, help="throw only these bytes, given in hex")
     options = parser.parse_args()
     # Without this the broker would outlive a run that is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if options.only is not None:
-        return replay(options.only, options.seed, options.home)
+    if options.replay is not None:
+        return replay(options.replay, options.home)
     state = run(options.frames, options.seed, options.home)
     text = summary(state, options.seed)
     print(text, end="")

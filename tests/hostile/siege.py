@@ -28,7 +28,7 @@ _SETTLE_S_MAX: Final = 60.0
 _RSS_KIB_MAX: Final = 64 * 1024
 _TRAFFIC: Final = "traffic-7f3a9c51d2e84b60"
 _KNOWN: Final = "known-19b7e4c0a6d25f38"
-_TARGETS: Final = {
+_TARGETS: Final[dict[str, dict[str, str]]] = {
     "target": {},
     "compacted": {"cleanup.policy": "compact"},
     "converting": {"compression.type": "zstd"},
@@ -110,6 +110,8 @@ class Siege:
         with self.broker.link() as link:
             talk.create_topic(link, _TRAFFIC, len(_PLACES))
             talk.create_topic(link, _KNOWN)
+            for topic, config in _TARGETS.items():
+                talk.create_topic(link, topic, 1, config)
             talk.produce(link, (_KNOWN, 0), talk.batch_of(b"known", b"and unchanging"))
         self._make_forms()
         with Stranger(self.broker.port) as stranger:
@@ -123,11 +125,10 @@ class Siege:
         self._reader.wait_until_begun()
 
     def _make_forms(self) -> None:
-        self.served: list[Form] = []
+        """Requests about the targets, by name and by the ids these have now."""
         with self.broker.link() as link:
-            for topic, config in _TARGETS.items():
-                talk.create_topic(link, topic, 1, config)
             there = talk.topics(link)
+        self.served: list[Form] = []
         for topic in _TARGETS:
             stage = Stage(topic=topic, topic_id=UUID(there[topic]["topic_id"]))
             self.served += served_forms(stage)
@@ -143,9 +144,12 @@ class Siege:
 
     # Attacks
 
-    def attack(self, numbers: Sequence[int]) -> None:
+    def attack(self, numbers: Iterable[int]) -> None:
+        """The attacks of these numbers."""
+        self.throw([attack(self.seed, number, self.served, self.others) for number in numbers])
+
+    def throw(self, attacks: Sequence[Attack]) -> None:
         """One attack on each socket; then what became of them, and of the broker."""
-        attacks = [attack(self.seed, number, self.served, self.others) for number in numbers]
         for slot, each in enumerate(attacks):
             self._send(slot, each)
         for slot, each in enumerate(attacks):
@@ -206,8 +210,11 @@ class Siege:
             for name in there.keys() - {_TRAFFIC, _KNOWN, *_TARGETS}:
                 talk.delete_topic(link, name)
             talk.create_topic(link, "victim")
-            if _TARGETS.keys() - there.keys():
-                self.problems.append(f"{_TARGETS.keys() - there.keys()} are gone")
+            gone = _TARGETS.keys() - there.keys()
+            for name in gone:
+                talk.create_topic(link, name, 1, _TARGETS[name])
+        if gone:
+            self._make_forms()
 
     # The end
 
