@@ -72,7 +72,7 @@ _Topic = tuple[str | None, bytes | None, list[_Outcome]]
 def handle(services: Services, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
     """Append what can be appended now; wait only for what must be waited for."""
     request = parse_produce_request(header.api_version, frame, header.body_at)
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+    if _has_repeats(request.topics):
         request = request._replace(topics=_each_once(request.topics))
     reply = _handle_parsed(services, header, request)
     peer.state = None
@@ -119,6 +119,16 @@ def _open_lane(
     if partition is not None:
         generation = services.replicas.generation
         peer.state = lane_for(header, frame, request, partition, generation)
+
+
+def _has_repeats(topics: list[ProduceTopic]) -> bool:
+    """Whether a topic, or a partition of one, is named more than once."""
+    if len(topics) > 1 and len({(name, topic_id) for name, topic_id, _ in topics}) < len(topics):
+        return True
+    return any(
+        len(partitions) > 1 and len({index for index, _ in partitions}) < len(partitions)
+        for _, _, partitions in topics
+    )
 
 
 def _each_once(topics: Iterable[ProduceTopic]) -> list[ProduceTopic]:
