@@ -3,13 +3,17 @@
 An index is a cache: it can always be rebuilt from the segment, so it is kept in memory while the
 segment grows, written when the segment is rolled, flushed or closed, and believed at start only
 after a clean stop.
+
+A full segment of small batches has a quarter of a million entries, and its indexes are written on
+the loop: files are made and read by whole columns, never entry by entry.
 """
 
 import sys
 from array import array
 from bisect import bisect_right
-from itertools import chain
-from struct import iter_unpack, pack
+from collections.abc import Callable
+from itertools import islice
+from operator import le, lt
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
@@ -29,29 +33,19 @@ class OffsetIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "OffsetIndex":
-        """Read a file; Kafka's pre-allocated zeros behind the last entry are dropped."""
+        """Read a file; what follows the last rising entry (zeros, if Kafka made it) is dropped."""
         index = cls()
-        usable = len(data) - len(data) % OFFSET_ENTRY_BYTES
-        flat = array("i")
-        flat.frombytes(data[:usable])
-        if sys.byteorder == "little":
-            flat.byteswap()
-        last = -1
-        for offset, position in zip(flat[0::2], flat[1::2], strict=True):
-            if offset <= last or position < 0:
-                break
-            if offset == 0 and position == 0 and len(index) > 0:
-                break
-            index.add(offset, position)
-            last = offset
+        flat = _native(array("i", _without_padding(data, OFFSET_ENTRY_BYTES)))
+        offsets, positions = flat[0::2], flat[1::2]
+        keep = min(_rising(offsets, lt), _not_negative(positions))
+        index._offsets, index._positions = offsets[:keep], positions[:keep]
         return index
 
     def to_bytes(self) -> bytes:
         """The file's content."""
-        flat = array("i", chain.from_iterable(zip(self._offsets, self._positions, strict=True)))
-        if sys.byteorder == "little":
-            flat.byteswap()
-        return flat.tobytes()
+        flat = array("i", bytes(OFFSET_ENTRY_BYTES * len(self)))
+        flat[0::2], flat[1::2] = self._offsets, self._positions
+        return _native(flat).tobytes()
 
     def add(self, relative_offset: int, position: int) -> None:
         """Remember where a batch begins. Offsets must rise."""
@@ -66,13 +60,6 @@ class OffsetIndex:
     def last(self) -> tuple[int, int] | None:
         """The newest entry."""
         return (self._offsets[-1], self._positions[-1]) if self._offsets else None
-
-    def truncate(self, size: int) -> None:
-        """Forget entries for batches at or beyond `size` bytes into the segment."""
-        keep = len(self._positions)
-        while keep and self._positions[keep - 1] >= size:
-            keep -= 1
-        del self._offsets[keep:], self._positions[keep:]
 
 
 class TimeIndex:
@@ -91,18 +78,23 @@ class TimeIndex:
     def from_bytes(cls, data: bytes) -> "TimeIndex":
         """Read a file; what follows the last rising entry is dropped."""
         index = cls()
-        usable = len(data) - len(data) % TIME_ENTRY_BYTES
-        if usable > TIME_ENTRY_BYTES and not any(data):
+        if len(data) >= 2 * TIME_ENTRY_BYTES and not data.rstrip(b"\0"):
             return index  # Room that Kafka has allocated, and no entry: not a moment in 1970.
-        for timestamp, offset in iter_unpack(">qi", data[:usable]):
-            if not index.maybe_add(timestamp, offset):
-                break
+        data = _without_padding(data, TIME_ENTRY_BYTES)
+        timestamps = _native(array("q", _column(data, 0, 8)))
+        offsets = _native(array("i", _column(data, 8, 4)))
+        keep = min(_rising(timestamps, lt), _rising(offsets, le))
+        index._timestamps, index._offsets = timestamps[:keep], offsets[:keep]
         return index
 
     def to_bytes(self) -> bytes:
         """The file's content."""
-        entries = zip(self._timestamps, self._offsets, strict=True)
-        return b"".join(pack(">qi", timestamp, offset) for timestamp, offset in entries)
+        timestamps, offsets = _native(self._timestamps[:]), _native(self._offsets[:])
+        out = bytearray(TIME_ENTRY_BYTES * len(self))
+        for at, data, width in ((0, timestamps.tobytes(), 8), (8, offsets.tobytes(), 4)):
+            for byte in range(width):
+                out[at + byte :: TIME_ENTRY_BYTES] = data[byte::width]
+        return bytes(out)
 
     def maybe_add(self, timestamp: int, relative_offset: int) -> bool:
         """Add an entry if both timestamp and offset rise; otherwise it would tell nothing new."""
@@ -125,9 +117,38 @@ class TimeIndex:
         """The newest entry: timestamp, relative offset."""
         return (self._timestamps[-1], self._offsets[-1]) if self._offsets else None
 
-    def truncate(self, relative_offset: int) -> None:
-        """Forget entries at or beyond an offset."""
-        keep = len(self._offsets)
-        while keep and self._offsets[keep - 1] >= relative_offset:
-            keep -= 1
-        del self._timestamps[keep:], self._offsets[keep:]
+
+def _native(column: "array[int]") -> "array[int]":
+    """From the files' byte order to the machine's, or back, in place."""
+    if sys.byteorder == "little":
+        column.byteswap()
+    return column
+
+
+def _column(data: bytes, at: int, width: int) -> bytes:
+    """`width` bytes from `at` on of every entry of a time index: one slice for each byte."""
+    column = bytearray(len(data) // TIME_ENTRY_BYTES * width)
+    for byte in range(width):
+        column[byte::width] = data[at + byte :: TIME_ENTRY_BYTES]
+    return bytes(column)
+
+
+def _without_padding(data: bytes, entry_bytes: int) -> bytes:
+    """Whole entries without the zeros behind them. A first entry may be zeros, and one stays."""
+    used = max(len(data.rstrip(b"\0")), entry_bytes)
+    used += -used % entry_bytes
+    return data[: min(used, len(data) - len(data) % entry_bytes)]
+
+
+def _rising(column: "array[int]", in_order: Callable[[int, int], bool]) -> int:
+    """How many values from the front are in order with the one before, the first not negative."""
+    if not column or column[0] < 0:
+        return 0
+    wrong = bytes(map(in_order, column, islice(column, 1, None))).find(False)
+    return len(column) if wrong < 0 else wrong + 1
+
+
+def _not_negative(column: "array[int]") -> int:
+    """How many values from the front are not negative."""
+    wrong = bytes(map((0).__le__, column)).find(False)
+    return len(column) if wrong < 0 else wrong
