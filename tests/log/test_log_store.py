@@ -7,12 +7,13 @@ import pytest
 from tests.log.conftest import append, batch, flip, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
+from barnabas.log.dump import stored_segments
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import DamagedLogError
 from barnabas.log.store import LogStore, topic_id_text
 from barnabas.model.errors import BarnabasError
 from barnabas.model.topics import TopicPartition
-from barnabas.sim.faults import Chances
+from barnabas.sim.faults import Chances, PowerLostError
 from barnabas.sim.files import SimFiles
 from barnabas.world.entropy import RealEntropy
 from barnabas.world.memory import MemoryFiles
@@ -80,8 +81,13 @@ def test_the_clean_mark_is_there_only_between_a_clean_stop_and_the_next_start() 
     assert files.exists(MARK)
     again = opened(files)
     assert again.clean
-    assert not files.exists(MARK)
     again.abandon()
+    assert files.exists(MARK), "a start that came to nothing takes nothing"
+    third = opened(files)
+    assert third.clean
+    filled(third)
+    assert not files.exists(MARK)
+    third.abandon()
     assert not opened(files).clean
 
 
@@ -273,22 +279,21 @@ def test_of_topics_that_are_no_more_nothing_stays_in_the_checkpoints() -> None:
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n"
 
 
-def test_segments_go_only_after_a_checkpoint_that_knows_of_it(clock: Clock) -> None:
-    files = MemoryFiles()
+def test_segments_go_oldest_first_and_each_for_good(clock: Clock) -> None:
+    files = SimFiles(5, chances=Chances(cold=0))
     store = opened(files, clock)
     log = filled(store)
-    first = log.segments[0]
     sync(log)
-    earlier = store.checkpoint_job()
-    store.drop_segments(log, [first])
+    doomed = log.segments[:2]
+    store.drop_segments(log, list(doomed))
     clock.now_s += 61
-    earlier()
-    assert remove_due(store) == 0
-    assert files.exists(LOG)
-    assert files.exists("data/events-0/00000000000000000002.snapshot")
-    store.checkpoint_job()()
-    assert remove_due(store) == 1
-    assert not files.exists(LOG)
+    (remove,) = store.take_due_removals()
+    files.lose_power_after(7)
+    with pytest.raises(PowerLostError):
+        remove()
+    left = [segment.base_offset for segment in stored_segments(files.crash(), "data/events-0")]
+    assert left == sorted(left)
+    assert doomed[1].base_offset in left or doomed[0].base_offset not in left
 
 
 def damaged(files: MemoryFiles) -> LogStore:

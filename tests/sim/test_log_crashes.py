@@ -111,7 +111,7 @@ def _sync_job_without_names(patch: pytest.MonkeyPatch) -> None:
                 inner.setattr(files, "sync_dir", lambda _files, _path: None)
                 run()
 
-        return SyncJob(job.target, run_without_names)
+        return SyncJob(job.target, job.since_ms, run_without_names)
 
     patch.setattr(PartitionLog, "sync_job", sync_job)
 
@@ -121,7 +121,7 @@ def _sync_job_without_sync(patch: pytest.MonkeyPatch) -> None:
 
     def sync_job(self: PartitionLog) -> SyncJob | None:
         job = honest(self)
-        return job and SyncJob(job.target, lambda: None)
+        return job and SyncJob(job.target, job.since_ms, lambda: None)
 
     patch.setattr(PartitionLog, "sync_job", sync_job)
 
@@ -134,7 +134,7 @@ def _sync_that_counts_later_appends(patch: pytest.MonkeyPatch) -> None:
     honest = PartitionLog.synced
 
     def synced(self: PartitionLog, job: SyncJob) -> None:
-        honest(self, SyncJob(self.end_offset, job.run))
+        honest(self, SyncJob(self.end_offset, job.since_ms, job.run))
 
     patch.setattr(PartitionLog, "synced", synced)
 
@@ -200,11 +200,21 @@ def _producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_module, "restored_producers", lambda *_: ProducerStates())
 
 
-def _segments_removed_before_a_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    def doom(self: LogStore, _delay_ms: int, remove: Callable[[], None]) -> None:
-        self._doomed.append(store._Doomed(0, 0, remove))
+def _segments_removed_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    honest = LogStore.drop_segments
 
-    patch.setattr(LogStore, "_doom", doom)
+    def drop_segments(self: LogStore, log: PartitionLog, segments: list[Segment]) -> None:
+        honest(self, log, segments)
+        remove = self._doomed[-1].remove
+
+        def remove_without_order() -> None:
+            with pytest.MonkeyPatch.context() as inner:
+                inner.setattr(type(self.files), "sync_dir", lambda _files, _path: None)
+                remove()
+
+        self._doomed[-1].remove = remove_without_order
+
+    patch.setattr(LogStore, "drop_segments", drop_segments)
 
 
 def _snapshots_removed_before_their_segments(patch: pytest.MonkeyPatch) -> None:
@@ -248,7 +258,7 @@ def _partial_writes_left_in_place(patch: pytest.MonkeyPatch) -> None:
         (_recovery_that_keeps_what_follows_a_cut, 0),
         (_recovery_that_takes_names_for_synced, 60),
         (_producers_forgotten_at_start, 0),
-        (_segments_removed_before_a_checkpoint, 80),
+        (_segments_removed_in_any_order, 80),
         (_snapshots_removed_before_their_segments, 310),
         (_clean_mark_that_stays, 0),
         (_partial_writes_left_in_place, 200),

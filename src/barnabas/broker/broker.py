@@ -134,15 +134,23 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is under way, make everything durable, leave the clean-stop mark."""
-        await self._listener.stop(GRACE_S)
-        await self._housekeeping.stop()
-        await self._cluster.close()
+        async with AsyncExitStack() as steps:
+            # The last first; each is taken even when one before it has failed.
+            steps.push_async_callback(self._close_store)
+            steps.push_async_callback(self._cluster.close)
+            steps.push_async_callback(self._replicas.settle)
+            steps.push_async_callback(self._housekeeping.stop)
+            self._replicas.wake_fetches()
+            await self._listener.stop(GRACE_S)
+
+    async def _close_store(self) -> None:
         await self._outside.work.run(self._store.close)
 
     async def abandon(self) -> None:
         """Stop as a killed process would: nothing is saved that was not saved already."""
         await self._listener.stop(0)
         await self._housekeeping.stop()
+        await self._replicas.settle()
         await self._coordination.close()
         self._store.abandon()
 

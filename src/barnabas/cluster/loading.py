@@ -86,7 +86,9 @@ def bump_leader_epochs(image: Image, controller: int) -> tuple[Image, list[Op]]:
     for topic in image.topics.values():
         states = tuple(
             replace(
-                state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1
+                state,
+                leader_epoch=state.leader_epoch + 1,
+                partition_epoch=state.partition_epoch + 1,
             )
             for state in topic.partitions
         )

@@ -53,7 +53,12 @@ class SyncJob:
     """Everything below `target` becomes durable when `run` returns."""
 
     target: int
+    since_ms: int | None
     run: Callable[[], None]
+
+
+class SyncPostponedError(OSError):
+    """There was no room to write what must be there first; no page was lost, try again later."""
 
 
 class PartitionLog:
@@ -178,8 +183,9 @@ class PartitionLog:
         """Close the newest segment and begin another at the end offset."""
         if self._active.size == 0:
             return
+        closing = self._active
         try:
-            self._active.write_indexes()
+            closing.write_indexes()
             self.write_snapshot()
             fresh = Segment.create(self._files, self.directory, self.end_offset, now_ms)
         except OSError as error:
@@ -190,6 +196,8 @@ class PartitionLog:
         self.segments.append(fresh)
         self._bases.append(fresh.base_offset)
         self._active = fresh
+        # Its data may be synced already, its indexes are not.
+        closing.name_synced = False
 
     def write_snapshot(self, *, sync: bool = False) -> None:
         """Save what is known of producers as of the end offset."""
@@ -274,12 +282,12 @@ class PartitionLog:
         new_directory = not self._directory_synced
         epochs = self.epochs.to_bytes() if self.epochs.changed else None
         self.epochs.changed = False
-        self._tail_since_ms = None
+        since_ms, self._tail_since_ms = self._tail_since_ms, None
         files, directory = self._files, self.directory
 
         def run() -> None:
             if epochs is not None:
-                files.replace(f"{directory}/{names.EPOCHS}", epochs)
+                _write_epochs(files, f"{directory}/{names.EPOCHS}", epochs)
             for handle in handles:
                 handle.sync()
             for path in side_files:
@@ -291,7 +299,7 @@ class PartitionLog:
             if new_directory:
                 files.sync_dir(directory.rpartition("/")[0])
 
-        return SyncJob(self.end_offset, run)
+        return SyncJob(self.end_offset, since_ms, run)
 
     def _side_files(self, dirty: list[Segment]) -> list[str]:
         """What recovery believes below the recovery point must be as durable as the data."""
@@ -303,6 +311,15 @@ class PartitionLog:
         if not self._directory_synced:
             paths.append(f"{self.directory}/{names.PARTITION_METADATA}")
         return paths
+
+    def postpone(self, job: SyncJob) -> None:
+        """A job could not begin: everything it was for is still to be done."""
+        self.epochs.changed = True
+        self._tail_since_ms = job.since_ms
+
+    def mark_unsynced(self, now_ms: int) -> None:
+        """There is a tail that no append of this life will draw attention to."""
+        self._tail_since_ms = now_ms
 
     def synced(self, job: SyncJob) -> None:
         """A job has finished: what it covered survives power loss."""
@@ -447,6 +464,13 @@ class PartitionLog:
             self._files.replace(f"{self.directory}/{names.EPOCHS}", self.epochs.to_bytes())
         for segment in self.segments:
             segment.close()
+
+
+def _write_epochs(files: Files, path: str, epochs: bytes) -> None:
+    try:
+        files.replace(path, epochs)
+    except OSError as error:
+        raise SyncPostponedError(error.errno, f"{path} could not be written: {error}") from error
 
 
 def _sync_if_there(files: Files, path: str) -> None:

@@ -178,6 +178,7 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
         if not segment.has_index_files():
             _rebuild_indexes(segment, log.config.index_interval_bytes)
     log.recovery_point = min(place.recovery_point, log.end_offset)
+    log.mark_unsynced(now_ms)
 
 
 def _first_unproven(segments: list[Segment], recovery_point: int) -> int:
@@ -197,7 +198,7 @@ def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bo
         if problem is not None and log.end_offset >= place.recovery_point:
             _cut(segment, position, problem)
             return True
-        if header is None or (problem and header.base_offset != log.end_offset):
+        if header is None or (problem and not _can_be_stepped_over(log, segment, header)):
             raise DamagedLogError(
                 f"{segment.path(names.LOG)} is damaged at byte {position} (offset "
                 f"{log.end_offset}, which had been synced): {problem}. Nothing was changed; "
@@ -214,6 +215,16 @@ def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bo
         if header.producer_id > NO_PRODUCER:
             log.producers.record(header, header.base_offset, header.max_timestamp)
     return False
+
+
+def _can_be_stepped_over(log: PartitionLog, segment: Segment, header: BatchHeader) -> bool:
+    """Whether a batch with a bad checksum still says where it begins and ends."""
+    last_offset = header.base_offset + header.last_offset_delta
+    return (
+        header.base_offset == log.end_offset
+        and header.last_offset_delta >= 0
+        and last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
+    )
 
 
 def _misplaced(log: PartitionLog, segment: Segment, header: BatchHeader | None) -> str | None:
@@ -253,6 +264,7 @@ def _rebuild_indexes(segment: Segment, interval: int) -> None:
     for position, header in batches(segment, 0, segment.size):
         segment.note(header, header.last_offset, position, interval)
     segment.write_indexes()
+    segment.name_synced = False
 
 
 def _apply_start_offset(log: PartitionLog, place: LogPlace, now_ms: int) -> None:

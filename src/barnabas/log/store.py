@@ -27,14 +27,9 @@ _CLEAN_MARK = b'{"version":0,"brokerEpoch":-1}'
 
 @dataclass(slots=True)
 class _Doomed:
-    """Files waiting out `file.delete.delay.ms`, in case somebody still reads them.
-
-    And until the checkpoint of that number is written: only when it says that the log begins
-    behind them may they go, for power loss could bring some of them back.
-    """
+    """Files waiting out `file.delete.delay.ms`, in case somebody still reads them."""
 
     due_s: float
-    checkpoint: int
     remove: Callable[[], None]
 
 
@@ -53,6 +48,7 @@ class LogStore:
         self._checkpoints_begun = 0
         self._checkpoints_written = 0
         self._checkpoint_lock = threading.Lock()
+        self._mark_lock = threading.Lock()
         _make_durably(files, self.root)
         try:
             self._lock = files.lock(f"{self.root}/{names.LOCK}")
@@ -61,15 +57,24 @@ class LogStore:
                 f"The data directory {self.root} is in use by another broker: stop that one, or "
                 "choose another directory with --data."
             ) from error
-        self.clean = files.exists(f"{self.root}/{names.CLEAN_SHUTDOWN}")
-        if self.clean:
-            files.remove(f"{self.root}/{names.CLEAN_SHUTDOWN}")
-            files.sync_dir(self.root)
-        self._recovery_points = self._checkpoint(names.RECOVERY_POINTS)
-        self._starts = self._checkpoint(names.LOG_STARTS)
+        try:
+            self.clean = self._is_marked = files.exists(f"{self.root}/{names.CLEAN_SHUTDOWN}")
+            self._recovery_points = self._checkpoint(names.RECOVERY_POINTS)
+            self._starts = self._checkpoint(names.LOG_STARTS)
+            self._sweep_deleted()
+        except BaseException:
+            self._lock.release()
+            raise
         self._checkpointed = self._recovery_points.keys() | self._starts.keys()
         """Of which partitions the files speak."""
-        self._sweep_deleted()
+
+    def _take_mark(self) -> None:
+        """From the first log on, things change: the last stop's mark is no longer true."""
+        with self._mark_lock:
+            if self._is_marked:
+                self.files.remove(f"{self.root}/{names.CLEAN_SHUTDOWN}")
+                self.files.sync_dir(self.root)
+                self._is_marked = False
 
     def _checkpoint(self, name: str) -> dict[TopicPartition, int]:
         path = f"{self.root}/{name}"
@@ -93,6 +98,7 @@ class LogStore:
         self, partition: TopicPartition, topic_id: uuid.UUID, config: TopicConfig
     ) -> PartitionLog:
         """Open a partition's log, or begin one. May take long: run it off the loop at start."""
+        self._take_mark()
         directory = self.directory(partition)
         now_ms = self._clock.wall_ms()
         if self.files.exists(directory):
@@ -165,9 +171,13 @@ class LogStore:
         if log is None and partition not in self._unopened:
             return
         self._forget(partition)
-        target = self._set_aside(partition, names.DELETE_DIRECTORY)
         if log is not None:
             log.fail("the topic was deleted")
+        try:
+            target = self._set_aside(partition, names.DELETE_DIRECTORY)
+        except FileNotFoundError:
+            logger.warning("%s had been removed already", self.directory(partition))
+            return
 
         def remove() -> None:
             if log is not None:
@@ -190,19 +200,22 @@ class LogStore:
             for segment in segments:
                 segment.close()
                 segment.remove_files()
+                if self.files.exists(log.directory):
+                    # The oldest first, for good: power loss must not bring one back alone, since
+                    # a log with a hole would look as if it ended there.
+                    self.files.sync_dir(log.directory)
             log.remove_snapshots_below(begins_at)
 
         self._doom(log.config.file_delete_delay_ms, remove)
 
     def _doom(self, delay_ms: int, remove: Callable[[], None]) -> None:
-        due_s = self._clock.monotonic() + delay_ms / 1000
-        self._doomed.append(_Doomed(due_s, self._checkpoints_begun + 1, remove))
+        self._doomed.append(_Doomed(self._clock.monotonic() + delay_ms / 1000, remove))
 
     def take_due_removals(self) -> list[Callable[[], None]]:
         """Deletions whose time has come, to be run off the loop."""
-        now, written = self._clock.monotonic(), self._checkpoints_written
-        due = [each for each in self._doomed if each.due_s <= now and each.checkpoint <= written]
-        self._doomed = [each for each in self._doomed if each not in due]
+        now = self._clock.monotonic()
+        due = [each for each in self._doomed if each.due_s <= now]
+        self._doomed = [each for each in self._doomed if each.due_s > now]
         return [each.remove for each in due]
 
     def checkpoint_job(self) -> Callable[[], None]:
@@ -227,9 +240,9 @@ class LogStore:
     def close(self) -> None:
         """Sync and close everything; when all of it went well, leave the clean-stop mark."""
         sound = not self._unopened
-        for log in self.logs.values():
-            sound &= self._close_log(log)
         try:
+            for log in self.logs.values():
+                sound &= self._close_log(log)
             self.checkpoint_job()()
             if sound:
                 self.files.replace(f"{self.root}/{names.CLEAN_SHUTDOWN}", _CLEAN_MARK)

@@ -46,7 +46,10 @@ def check_topic_name(name: str) -> None:
             f"{limits.TOPIC_NAME_CHARS_MAX}"
         )
     elif not _LEGAL.fullmatch(name):
-        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        problem = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
     if problem:
         raise KafkaError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {problem}")
 

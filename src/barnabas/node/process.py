@@ -4,10 +4,9 @@ import asyncio
 import gc
 import resource
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.outside import Outside
@@ -16,6 +15,8 @@ from barnabas.model.errors import BarnabasError
 from barnabas.ports.exchange import Address
 
 T = TypeVar("T")
+
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
@@ -46,12 +47,10 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run on uvloop where there is one, else on the standard loop."""
-    if sys.platform != "win32":
-        import uvloop
+    """Run on uvloop, to the end."""
+    import uvloop
 
-        return uvloop.run(main)
-    return asyncio.run(main)
+    return uvloop.run(main)
 
 
 @dataclass(slots=True)
@@ -68,22 +67,49 @@ class _Ending:
 
 async def _serve(config: BrokerConfig, memory: bool, ready: Callable[[Address], None]) -> None:
     ending = _Ending(asyncio.Event())
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ending.asked.set)
+    _stop_on_signals(ending.asked)
     outside = real_outside(config, memory=memory)
     broker = Broker(config, outside, ending.fail)
     try:
-        ready(await broker.start())
-        # What start-up made stays: the collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
-        await ending.asked.wait()
-        await broker.stop()
+        address = await _unless_asked_to_stop(broker.start(), ending.asked)
+        if address is not None:
+            ready(address)
+            # What start-up made stays: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            await ending.asked.wait()
+            await broker.stop()
     finally:
         outside.work.close()
     if ending.error is not None:
         raise BarnabasError(f"the broker stopped because {ending.error}")
+
+
+def _stop_on_signals(asked: asyncio.Event) -> None:
+    """The first signal asks for a clean stop; a second one is not to be argued with."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        asked.set()
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, stop)
+
+
+async def _unless_asked_to_stop(start: Coroutine[Any, Any, T], asked: asyncio.Event) -> T | None:
+    """The result of `start`, or None when a signal came first: recovery can take long."""
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(asked.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        return starting.result()
+    starting.cancel()
+    await asyncio.wait({starting})
+    return None
 
 
 def serve(config: BrokerConfig, *, memory: bool, ready: Callable[[Address], None]) -> None:

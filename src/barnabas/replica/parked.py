@@ -20,6 +20,10 @@ class ParkedAppends:
         heappush(self._heap, (offset, next(self._order), future))
         return future
 
+    def waits_for(self, offset: int) -> bool:
+        """Whether somebody waits for `offset` or more."""
+        return any(parked >= offset for parked, _, _ in self._heap)
+
     def release(self, up_to: int) -> None:
         """Everything below `up_to` is there."""
         while self._heap and self._heap[0][0] <= up_to:

@@ -7,8 +7,9 @@ soon as it is synced.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
-from barnabas.log.log import Appended, PartitionLog, SyncJob
+from barnabas.log.log import Appended, PartitionLog, SyncJob, SyncPostponedError
 from barnabas.log.reading import ReadResult
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.work import Work
@@ -16,6 +17,9 @@ from barnabas.replica.parked import ParkedAppends, ParkedFetch
 from barnabas.wire.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
+
+_POSTPONED_SYNC_S: Final = 1.0
+"""When a sync that found no room is tried again."""
 
 
 class Partition:
@@ -60,7 +64,7 @@ class Partition:
         self._fetches: set[ParkedFetch] = set()
         self._unsynced_count = 0
         self._uncommitted_bytes = 0
-        self._syncing = False
+        self._syncing: asyncio.Future[None] | None = None
         self._sync_again = False
         self._stopped = False
 
@@ -79,9 +83,10 @@ class Partition:
         appended = log.append(records, header, self.leader_epoch, now_ms)
         end = appended.last_offset + 1
         if appended.repeated:
-            return appended, None if end <= self.high_watermark else self._commits.park(end)
+            return appended, self._promised(end)
         flush_messages = log.config.flush_messages
-        if flush_messages == 1:
+        if flush_messages == 1 or appended.first_offset > self.high_watermark:
+            # (The latter: it was 1 a moment ago, and what came before still waits for its sync.)
             self._uncommitted_bytes += len(records)
             self.sync()
             return appended, self._commits.park(end)
@@ -91,6 +96,12 @@ class Partition:
             self.sync()
             return appended, self._syncs.park(end)
         return appended, None
+
+    def _promised(self, end: int) -> "asyncio.Future[None] | None":
+        """What a repeated batch has to wait for: the same as the batch it repeats."""
+        if end > self.high_watermark:
+            return self._commits.park(end)
+        return self._syncs.park(end) if self._syncs.waits_for(end) else None
 
     def _commit(self, offset: int, size: int) -> None:
         """Everything below `offset` is committed: tell those who wait for it."""
@@ -107,21 +118,31 @@ class Partition:
         if self._stopped:
             return
         self._unsynced_count = 0
-        if self._syncing:
+        if self._syncing is not None:
             self._sync_again = True
             return
         job = self.log.sync_job()
         if job is None:
             return
-        self._syncing = True
-        self._work.run(job.run).add_done_callback(lambda done: self._synced(job, done))
+        self._syncing = self._work.run(job.run)
+        self._syncing.add_done_callback(lambda done: self._synced(job, done))
+
+    async def settle(self) -> None:
+        """Wait until no sync is under way, and begin no other: the log is about to be closed."""
+        while self._syncing is not None:
+            await asyncio.wait([self._syncing])
+            await asyncio.sleep(0)
+        self._stopped = True
 
     def _synced(self, job: SyncJob, done: "asyncio.Future[None]") -> None:
-        self._syncing = False
+        self._syncing = None
         error = None if done.cancelled() else done.exception()
+        if self._stopped:
+            return  # For instance the topic was deleted, and its folder renamed under the job.
+        if isinstance(error, SyncPostponedError):
+            self._postpone(job, error)
+            return
         if done.cancelled() or error is not None:
-            if self._stopped:
-                return  # The topic was deleted, and its folder renamed under the job.
             # After a failed sync the kernel may have dropped the pages: trying again would lie.
             self._stopped = True
             self._disk_failed(f"syncing {self.log.directory} failed: {error or 'cancelled'}")
@@ -134,6 +155,12 @@ class Partition:
         if self._sync_again:
             self._sync_again = False
             self.sync()
+
+    def _postpone(self, job: SyncJob, error: SyncPostponedError) -> None:
+        """A full disk: nothing is lost, nothing is acknowledged, and it is tried again."""
+        logger.warning("%s", error)
+        self.log.postpone(job)
+        asyncio.get_running_loop().call_later(_POSTPONED_SYNC_S, self.sync)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -166,6 +193,11 @@ class Partition:
         """It waits no more."""
         self._fetches.discard(fetch)
 
+    def wake_fetches(self) -> None:
+        """Let everybody who waits for bytes read again and answer."""
+        for fetch in tuple(self._fetches):
+            fetch.wake()
+
     # --- ending --------------------------------------------------------------------------------
 
     def stop(self, code: ErrorCode, reason: str) -> None:
@@ -175,5 +207,4 @@ class Partition:
         error = KafkaError(code, reason)
         self._commits.fail(error)
         self._syncs.fail(error)
-        for fetch in tuple(self._fetches):
-            fetch.wake()
+        self.wake_fetches()

@@ -76,6 +76,11 @@ class Replicas:
         except (DamagedLogError, OSError) as error:
             self._set_offline(hosted, partition, error)
             return
+        except Exception as error:
+            # Whatever one log holds, the others are served.
+            logger.exception("opening %s failed in a way nobody thought of", partition.directory)
+            self._set_offline(hosted, partition, error)
+            return
         epoch = topic.partitions[index].leader_epoch
         hosted.partitions[index] = Partition(log, epoch, self._work, self._tell_disk_failed)
 
@@ -125,6 +130,16 @@ class Replicas:
             self.store.delete(TopicPartition(topic.name, index))
         for index in hosted.damaged:
             self.store.delete(TopicPartition(topic.name, index))
+
+    def wake_fetches(self) -> None:
+        """Nobody shall wait any longer: the broker is about to stop."""
+        for partition in self:
+            partition.wake_fetches()
+
+    async def settle(self) -> None:
+        """Wait for every sync that is under way."""
+        for partition in self:
+            await partition.settle()
 
     def fail_all(self, reason: str) -> None:
         """The disk has failed: nothing is acknowledged from here on."""

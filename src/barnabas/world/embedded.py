@@ -115,8 +115,10 @@ class EmbeddedCoordination:
         except sqlite3.ProgrammingError:
             return  # closed already
         except sqlite3.Error as error:
+            # Nothing is lost: whoever opens the store next begins by removing them.
             raise self._cannot("written", error) from error
-        self._database.close()
+        finally:
+            self._database.close()
 
     def _query(self, statement: str, *parameters: str) -> list[tuple[Any, ...]]:
         try:

@@ -18,6 +18,7 @@ _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _CLOSED: Final = 2**31 - 1
 """No process has this descriptor. (-1 would be a ValueError in places, not EBADF.)"""
 
+
 def _sync_descriptor(descriptor: int) -> None:
     """Push written bytes to stable storage.
 
