@@ -2,11 +2,12 @@
 
 import struct
 from bisect import bisect_right
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.log.index import OffsetIndex, TimeIndex, stored_before, stored_floor
 
 _INT = st.integers(0, 2**31 - 1)
 _TIME = st.integers(0, 2**63 - 1)
@@ -47,15 +48,51 @@ def test_everything_up_to_the_floor_of_a_time_is_older(
         if tells_news:
             kept.append((timestamp, offset))
     for timestamp in (asked, *(near for each, _ in kept for near in (each - 1, each, each + 1))):
-        older = [offset for each, offset in kept if each < timestamp]
-        assert index.floor(timestamp) == (older[-1] if older else 0)
+        older = [entry for entry in kept if entry[0] < timestamp]
+        assert index.before(timestamp) == (older[-1] if older else None)
     assert index.last() == (kept[-1] if kept else None)
+
+
+def read_from(data: bytes) -> Callable[[int, int], bytes]:
+    def read_at(length: int, position: int) -> bytes:
+        assert 0 <= position <= len(data) - length, "a read outside the file"
+        return data[position : position + length]
+
+    return read_at
+
+
+@given(_OFFSET_ENTRIES, st.integers(0, 40), _INT)
+def test_a_look_into_the_file_says_what_the_index_says(
+    entries: list[tuple[int, int]], padding: int, asked: int
+) -> None:
+    index, rising = offset_index(entries)
+    data = index.to_bytes() + bytes(padding)
+    for offset in (asked, *(near for each, _ in rising for near in (each - 1, each, each + 1))):
+        assert stored_floor(read_from(data), len(data), offset) == index.floor(offset)
+
+
+@given(_TIME_ENTRIES, st.integers(0, 40), _TIME)
+def test_a_look_into_the_file_of_times_too(
+    entries: list[tuple[int, int]], padding: int, asked: int
+) -> None:
+    index = TimeIndex()
+    stamps = [stamp for stamp, offset in entries if index.maybe_add(stamp, offset)]
+    data = index.to_bytes() + bytes(padding if stamps else 0)
+    for stamp in (asked, *(near for each in stamps for near in (each - 1, each, each + 1))):
+        assert stored_before(read_from(data), len(data), stamp) == index.before(stamp)
+
+
+@given(st.binary(max_size=200), _INT, _TIME)
+def test_a_look_into_any_bytes_ends(data: bytes, offset: int, stamp: int) -> None:
+    assert -(2**31) <= stored_floor(read_from(data), len(data), offset) < 2**31
+    entry = stored_before(read_from(data), len(data), stamp)
+    assert entry is None or entry[0] < stamp
 
 
 def test_a_time_index_takes_no_negative_times() -> None:
     index = TimeIndex()
     assert not index.maybe_add(-1, 5)
-    assert (len(index), index.floor(10)) == (0, 0)
+    assert (len(index), index.before(10)) == (0, None)
 
 
 def test_the_files_are_big_endian_pairs_as_kafka_writes_them() -> None:
@@ -157,5 +194,7 @@ def test_any_bytes_make_an_index_whose_entries_rise(data: bytes) -> None:
     assert all(position >= 0 for position in read[1::2])
     stamps = [entry[0] for entry in struct.iter_unpack(">qi", times.to_bytes())]
     assert stamps == sorted(set(stamps))
-    assert all(0 <= times.floor(stamp) < 2**31 for stamp in stamps)
+    assert [times.before(stamp + 1) for stamp in stamps] == [
+        *struct.iter_unpack(">qi", times.to_bytes())
+    ]
     assert bisect_right(stamps, -1) == 0

@@ -2,7 +2,8 @@
 
 An index is a cache: it can always be rebuilt from the segment, so it is kept in memory while the
 segment grows, written when the segment is rolled, flushed or closed, and believed at start only
-after a clean stop.
+after a clean stop. The index of a segment that grows no more is not kept in memory: it is looked
+up in its file, by halves, which takes some twenty reads of a few bytes.
 
 A full segment of small batches has a quarter of a million entries, and its indexes are written on
 the loop: files are made and read by whole columns, never entry by entry.
@@ -14,9 +15,18 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import islice
 from operator import le, lt
+from typing import Final
+
+from barnabas.ports.files import Buffer
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
+
+_PADDING: Final = 2**63
+"""Zeros behind the first entry are what Kafka allocates ahead: greater than any entry."""
+
+ReadAt = Callable[[int, int], Buffer]
+"""Length and position in, bytes out."""
 
 
 class OffsetIndex:
@@ -49,8 +59,9 @@ class OffsetIndex:
 
     def add(self, relative_offset: int, position: int) -> None:
         """Remember where a batch begins. Offsets must rise."""
-        self._offsets.append(relative_offset)
+        # Another thread may be searching: what it finds first must have its other half.
         self._positions.append(position)
+        self._offsets.append(relative_offset)
 
     def floor(self, relative_offset: int) -> int:
         """A position at or before the batch that holds the offset; 0 when nothing is known."""
@@ -104,18 +115,48 @@ class TimeIndex:
             return False
         if timestamp < 0 or relative_offset < 0:
             return False
-        self._timestamps.append(timestamp)
+        # Another thread may be searching: what it finds first must have its other half.
         self._offsets.append(relative_offset)
+        self._timestamps.append(timestamp)
         return True
 
-    def floor(self, timestamp: int) -> int:
-        """Relative offset up to which every record is older than `timestamp`; 0 if unknown."""
+    def before(self, timestamp: int) -> tuple[int, int] | None:
+        """The last older entry: a timestamp, and up to which offset no record is newer than it."""
         slot = bisect_right(self._timestamps, timestamp - 1) - 1
-        return self._offsets[slot] if slot >= 0 else 0
+        return (self._timestamps[slot], self._offsets[slot]) if slot >= 0 else None
 
     def last(self) -> tuple[int, int] | None:
         """The newest entry: timestamp, relative offset."""
         return (self._timestamps[-1], self._offsets[-1]) if self._offsets else None
+
+
+def stored_floor(read_at: ReadAt, size: int, relative_offset: int) -> int:
+    """What `OffsetIndex.floor` says, from a file of `size` bytes.
+
+    Only the entries on the way are seen, so damage shows as a position that leads nowhere.
+    """
+
+    def offset_at(slot: int) -> int:
+        return _number(read_at(4, slot * OFFSET_ENTRY_BYTES)) or (_PADDING if slot else 0)
+
+    slot = bisect_right(range(size // OFFSET_ENTRY_BYTES), relative_offset, key=offset_at) - 1
+    return _number(read_at(4, slot * OFFSET_ENTRY_BYTES + 4)) if slot >= 0 else 0
+
+
+def stored_before(read_at: ReadAt, size: int, timestamp: int) -> tuple[int, int] | None:
+    """What `TimeIndex.before` says, from a file of `size` bytes, as far as that can be believed."""
+
+    def timestamp_at(slot: int) -> int:
+        return _number(read_at(8, slot * TIME_ENTRY_BYTES)) or (_PADDING if slot else 0)
+
+    slot = bisect_right(range(size // TIME_ENTRY_BYTES), timestamp - 1, key=timestamp_at) - 1
+    if slot < 0:
+        return None
+    return timestamp_at(slot), _number(read_at(4, slot * TIME_ENTRY_BYTES + 8))
+
+
+def _number(data: Buffer) -> int:
+    return int.from_bytes(data, "big", signed=True)
 
 
 def _native(column: "array[int]") -> "array[int]":

@@ -55,6 +55,9 @@ class SyncJob:
     target: int
     since_ms: int | None
     run: Callable[[], None]
+    fresh: list[Segment]
+    """Segments with new names (their own, or their indexes')."""
+    active: Segment
 
 
 class SyncPostponedError(OSError):
@@ -198,6 +201,7 @@ class PartitionLog:
         self._active = fresh
         # Its data may be synced already, its indexes are not.
         closing.name_synced = False
+        closing.drop_indexes()
 
     def write_snapshot(self, *, sync: bool = False) -> None:
         """Save what is known of producers as of the end offset."""
@@ -224,7 +228,7 @@ class PartitionLog:
             segment, start = hint
         else:
             segment = self._segment_of(offset)
-            start = segment.offset_index.floor(offset - segment.base_offset)
+            start = segment.position_in_memory(offset)
         end = segment.size
         return ReadPlan(segment, start, end, offset, up_to, max_bytes, at_least_one, exact)
 
@@ -294,12 +298,10 @@ class PartitionLog:
                 _sync_if_there(files, path)
             if fresh:
                 files.sync_dir(directory)
-                for segment in fresh:
-                    segment.name_synced = True
             if new_directory:
                 files.sync_dir(directory.rpartition("/")[0])
 
-        return SyncJob(self.end_offset, since_ms, run)
+        return SyncJob(self.end_offset, since_ms, run, fresh, self._active)
 
     def _side_files(self, dirty: list[Segment]) -> list[str]:
         """What recovery believes below the recovery point must be as durable as the data."""
@@ -324,6 +326,9 @@ class PartitionLog:
     def synced(self, job: SyncJob) -> None:
         """A job has finished: what it covered survives power loss."""
         self._directory_synced = True
+        for segment in job.fresh:
+            # One that was rolled meanwhile has got indexes that the job did not know of.
+            segment.name_synced = segment is not job.active or segment is self._active
         self.recovery_point = max(self.recovery_point, min(job.target, self.end_offset))
 
     def _ends(self, segment: Segment) -> int:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from barnabas.log.segment import Segment
+from barnabas.log.segment import NOT_IN_MEMORY, NotCachedError, Segment
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.records.batch import (
     HEADER_BYTES,
@@ -30,10 +30,6 @@ Data = bytes | memoryview
 Pread = Callable[[int, int], Data | None]
 
 
-class NotCachedError(Exception):
-    """The bytes are not in the page cache; read them off the loop."""
-
-
 class ReadResult(NamedTuple):
     """Whole, checked batches, and where the next read goes on."""
 
@@ -43,7 +39,10 @@ class ReadResult(NamedTuple):
 
 
 class ReadPlan(NamedTuple):
-    """What to read. `start` is at or before the batch that holds `offset`, or `exact`ly there."""
+    """What to read. `start` is at or before the batch that holds `offset`, or `exact`ly there.
+
+    Or it is NOT_IN_MEMORY: then carrying the plan out begins with the index's file.
+    """
 
     segment: Segment
     start: int
@@ -57,36 +56,28 @@ class ReadPlan(NamedTuple):
     def read_cached(self) -> ReadResult | None:
         """Carry it out if no disk is needed, else None."""
         try:
-            return self._read(self.segment.file.pread_cached)
+            return self._read(self.segment.file.pread_cached, cached=True)
         except NotCachedError:
             return None
 
     def read(self) -> ReadResult:
         """Carry it out, however long the disk takes."""
-        return self._read(self.segment.file.pread)
+        return self._read(self.segment.file.pread, cached=False)
 
-    def _read(self, pread: Pread) -> ReadResult:
+    def _read(self, pread: Pread, *, cached: bool) -> ReadResult:
         """An index is only a cache: when it leads astray, look through the segment instead."""
+        start = self.start
         if self.exact:
-            return self._read_at(pread, self.start)
-        if self.start == 0:
-            return self._read_from(pread, 0)
+            return self._read_at(pread, start)
+        if start == NOT_IN_MEMORY:
+            start = self.segment.position_in_file(self.offset, cached=cached)
         try:
-            if self._is_plausible(pread):
-                return self._read_from(pread, self.start)
+            if start > 0 and is_plausible(pread, start, self.end, self.offset):
+                return self._read_from(pread, start)
         except KafkaError as error:
             if error.code is not ErrorCode.corrupt_message:
                 raise
         return self._read_from(pread, 0)
-
-    def _is_plausible(self, pread: Pread) -> bool:
-        """Whether `start` can be where a batch at or before `offset` begins."""
-        head = _must(pread(HEADER_BYTES, self.start))
-        if len(head) < HEADER_BYTES:
-            return False
-        header = parse_header(head)
-        fits = HEADER_BYTES <= header.size <= self.end - self.start
-        return fits and header.magic == MAGIC and header.base_offset <= self.offset
 
     def _read_from(self, pread: Pread, start: int) -> ReadResult:
         position = find_batch(pread, start, self.end, self.offset)
@@ -119,6 +110,16 @@ def _must(data: Data | None) -> Data:
     if data is None:
         raise NotCachedError
     return data
+
+
+def is_plausible(pread: Pread, start: int, end: int, offset: int) -> bool:
+    """Whether `start` can be where a batch at or before `offset` begins."""
+    head = _must(pread(HEADER_BYTES, start))
+    if len(head) < HEADER_BYTES:
+        return False
+    header = parse_header(head)
+    fits = HEADER_BYTES <= header.size <= end - start
+    return fits and header.magic == MAGIC and header.base_offset <= offset
 
 
 def find_batch(pread: Pread, position: int, end: int, offset: int) -> int | None:

@@ -174,6 +174,8 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
         if cut:
             _remove_segments(log, slot + 1)
             break
+        if slot < len(log.segments) - 1:
+            segment.drop_indexes()
     for segment in log.segments[:first]:
         if not segment.has_index_files():
             _rebuild_indexes(segment, log.config.index_interval_bytes)
@@ -264,6 +266,7 @@ def _rebuild_indexes(segment: Segment, interval: int) -> None:
     for position, header in batches(segment, 0, segment.size):
         segment.note(header, header.last_offset, position, interval)
     segment.write_indexes()
+    segment.drop_indexes()
     segment.name_synced = False
 
 

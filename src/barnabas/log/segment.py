@@ -1,12 +1,30 @@
 """One segment: a file of batches from a base offset on, and its two sparse indexes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 from barnabas.log import names
-from barnabas.log.index import TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from barnabas.log.index import (
+    TIME_ENTRY_BYTES,
+    OffsetIndex,
+    ReadAt,
+    TimeIndex,
+    stored_before,
+    stored_floor,
+)
 from barnabas.log.rewriting import rewrite
 from barnabas.ports.files import Buffer, File, Files
 from barnabas.wire.records.batch import NO_TIMESTAMP, BatchHeader
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
+
+NOT_IN_MEMORY: Final = -1
+"""Where a batch begins is for the index's file to tell."""
+
+
+class NotCachedError(Exception):
+    """The bytes are not in the page cache; read them off the loop."""
 
 
 class Segment:
@@ -94,6 +112,45 @@ class Segment:
             self._time_index = TimeIndex.from_bytes(self._read_index(names.TIME_INDEX))
         return self._time_index
 
+    def position_in_memory(self, offset: int) -> int:
+        """A position at or before the batch that holds `offset`, or NOT_IN_MEMORY."""
+        index = self._offset_index
+        return NOT_IN_MEMORY if index is None else index.floor(offset - self.base_offset)
+
+    def position_in_file(self, offset: int, *, cached: bool = False) -> int:
+        """The same from the index's file. `cached`: NotCachedError rather than wait for a disk."""
+        with self._open_index(names.OFFSET_INDEX) as file:
+            if file is None:
+                return 0
+            read_at = _only_cached(file) if cached else file.pread
+            return stored_floor(read_at, file.size(), offset - self.base_offset)
+
+    def last_before(self, timestamp: int) -> tuple[int, int] | None:
+        """A timestamp older than that, and the offset of the last batch that it is greatest up to.
+
+        From memory, or from the index's file: it may wait for a disk.
+        """
+        index = self._time_index
+        if index is not None:
+            entry = index.before(timestamp)
+        else:
+            with self._open_index(names.TIME_INDEX) as file:
+                entry = stored_before(file.pread, file.size(), timestamp) if file else None
+        return None if entry is None else (entry[0], self.base_offset + entry[1])
+
+    @contextmanager
+    def _open_index(self, suffix: str) -> Iterator[File | None]:
+        """An index file for a moment: each takes a descriptor, and a log has many. None: absent."""
+        try:
+            file = self._files.open_read_only(self.path(suffix))
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            file.close()
+
     def _read_index(self, suffix: str) -> bytes:
         path = self.path(suffix)
         return self._files.read(path) if self._files.exists(path) else b""
@@ -118,17 +175,14 @@ class Segment:
 
     def _last_time_entry(self) -> tuple[int, int] | None:
         """Read alone where that is possible: a large log has many indexes, none needed at start."""
-        path = self.path(names.TIME_INDEX)
-        size = self._files.size_of(path) if self._files.exists(path) else 0
-        if size == 0 or size % TIME_ENTRY_BYTES:
-            return self.time_index.last()
-        file = self._files.open_read_only(path)
-        try:
-            tail = file.pread(TIME_ENTRY_BYTES, size - TIME_ENTRY_BYTES)
-        finally:
-            file.close()
-        # Zeros at the end are what Kafka allocates ahead.
-        return TimeIndex.from_bytes(tail).last() if any(tail) else self.time_index.last()
+        with self._open_index(names.TIME_INDEX) as file:
+            size = file.size() if file else 0
+            if file is None or size == 0:
+                return None
+            whole = size % TIME_ENTRY_BYTES == 0
+            tail = file.pread(TIME_ENTRY_BYTES, size - TIME_ENTRY_BYTES) if whole else b""
+            # Zeros at the end are what Kafka allocates ahead.
+            return TimeIndex.from_bytes(tail if any(tail) else file.pread(size, 0)).last()
 
     def append(self, data: Buffer, header: BatchHeader, first_offset: int, interval: int) -> None:
         """Write one batch at the end. `first_offset` is stamped into `data` already."""
@@ -169,7 +223,7 @@ class Segment:
             rewrite(self._files, self.path(suffix), data, sync=sync)
 
     def drop_indexes(self) -> None:
-        """Let go of the indexes' memory; they are read again when needed."""
+        """Let go of the indexes' memory, once they are written and the segment grows no more."""
         self._offset_index = self._time_index = None
 
     def truncate(self, size: int) -> None:
@@ -188,3 +242,13 @@ class Segment:
         for suffix in names.SEGMENT_SUFFIXES:
             if self._files.exists(self.path(suffix)):
                 self._files.remove(self.path(suffix))
+
+
+def _only_cached(file: File) -> ReadAt:
+    def read_at(length: int, position: int) -> Buffer:
+        data = file.pread_cached(length, position)
+        if data is None:
+            raise NotCachedError
+        return data
+
+    return read_at

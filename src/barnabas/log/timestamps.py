@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from barnabas.log.reading import batches
-from barnabas.log.segment import Segment
+from barnabas.log.segment import NOT_IN_MEMORY, Segment
 from barnabas.wire.records.record import decode_batch
 
 
@@ -59,7 +59,12 @@ class TimestampSearch(NamedTuple):
         return max(visible, key=lambda record: record.timestamp, default=None)
 
     def _first_in(self, segment: Segment, timestamp: int) -> TimedOffset | None:
-        start = segment.offset_index.floor(segment.time_index.floor(timestamp))
+        start = 0
+        entry = segment.last_before(timestamp)
+        if entry is not None:
+            start = segment.position_in_memory(entry[1])
+            if start == NOT_IN_MEMORY:
+                start = segment.position_in_file(entry[1])
         for position, header in batches(segment, start, segment.size):
             if header.max_timestamp < timestamp or header.last_offset < self.start_offset:
                 continue
