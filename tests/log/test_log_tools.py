@@ -125,14 +125,17 @@ def test_a_damaged_batch_is_named_and_the_next_one_shown(files: MemoryFiles) -> 
 
 def test_looking_opens_files_for_reading_only(files: MemoryFiles) -> None:
     fill(files, 1)
-    (segment,) = stored_segments(files, "data/events-0")
+    segments = stored_segments(files, "data/events-0")
+    file = next(segments).file
+    assert file.pread(1, 0) == b"\0"
     with pytest.raises(OSError, match="Bad file"):
-        segment.file.pwrite(b"x", 0)
+        file.pwrite(b"x", 0)
 
 
 def test_a_batch_that_is_just_being_written_is_no_damage(files: MemoryFiles) -> None:
     fill(files, 2)
-    (segment,) = stored_segments(files, "data/events-0")
+    segments = stored_segments(files, "data/events-0")
+    segment = next(segments)
     whole = files.read(f"{FIRST}.log")
     segment.size = len(whole) - 10  # as it was when the looking began
     assert [each.problem for each in checked_batches(segment)] == [None]

@@ -31,12 +31,8 @@ class StoredSegment(Segment):
 
     __slots__ = ()
 
-    @property
-    def file(self) -> File:
-        """The open log file."""
-        if self._file is None:
-            self._file = self._files.open_read_only(self.path(names.LOG))
-        return self._file
+    def _open_file(self, path: str) -> File:
+        return self._files.open_read_only(path)
 
 
 class StoredPartition(NamedTuple):

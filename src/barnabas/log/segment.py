@@ -1,5 +1,8 @@
 """One segment: a file of batches from a base offset on, and its two sparse indexes."""
 
+import errno
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -31,10 +34,12 @@ class Segment:
     """Batches whose offsets begin at `base_offset`. Only the newest segment is appended to."""
 
     __slots__ = (
+        "_closed",
         "_file",
         "_files",
         "_indexed_size",
         "_offset_index",
+        "_opening",
         "_time_index",
         "base_offset",
         "created_ms",
@@ -51,6 +56,8 @@ class Segment:
     def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int) -> None:
         self._files = files
         self._file: File | None = None
+        self._closed = False
+        self._opening = threading.Lock()
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._indexed_size = 0
@@ -93,10 +100,21 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The open log file."""
-        if self._file is None:
-            self._file = self._files.open(self.path(names.LOG))
-        return self._file
+        """The log file, open; EBADF once the segment is closed, as from a closed file."""
+        file = self._file
+        return self._opened() if file is None else file
+
+    def _opened(self) -> File:
+        # Searches run beside the loop: two who open at once must not get a descriptor each.
+        with self._opening:
+            if self._closed:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path(names.LOG))
+            if self._file is None:
+                self._file = self._open_file(self.path(names.LOG))
+            return self._file
+
+    def _open_file(self, path: str) -> File:
+        return self._files.open(path)
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -232,10 +250,12 @@ class Segment:
         self.size = size
 
     def close(self) -> None:
-        """Release the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Release the file for good: whoever comes late must not open a removed one again."""
+        with self._opening:
+            self._closed = True
+            file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def remove_files(self) -> None:
         """Remove every file of the segment."""
