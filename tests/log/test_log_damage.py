@@ -73,6 +73,16 @@ def test_a_damaged_length_keeps_the_log_offline_and_changes_nothing(
     assert content(killed) == before
 
 
+def test_a_damaged_offset_range_keeps_the_log_offline(killed: MemoryFiles) -> None:
+    """A batch that no longer says where it ends can not be stepped over."""
+    last_offset_delta = 23
+    flip(killed, LOG_FILE, 3 * SIZE + last_offset_delta, 7)
+    before = content(killed)
+    with pytest.raises(DamagedLogError, match="had been synced"):
+        open_log(killed, recovery_point=BATCHES)
+    assert content(killed) == before
+
+
 @pytest.mark.parametrize("size", [3 * SIZE - 1, 3 * SIZE + 60, 3 * SIZE + 61, 8 * SIZE - 1])
 def test_a_file_that_lost_synced_bytes_keeps_the_log_offline(
     killed: MemoryFiles, size: int

@@ -182,6 +182,64 @@ def test_a_full_disk_refuses_one_batch_and_those_before_it_are_acknowledged(play
     play(scene)
 
 
+def test_a_sync_that_finds_no_room_is_tried_again_and_nobody_is_told_too_early(play: Play) -> None:
+    async def scene() -> None:
+        files = SimFiles(3, chances=Chances(cold=0))
+        rig = make_rig(SYNCED, files)
+        first = rig.send(b"a")
+        files.disk_bytes_max = 0
+        await rig.work.finish()
+        assert first is not None
+        assert not first.done(), "the epoch file had no room, so nothing is promised"
+        assert rig.failures == []
+        files.disk_bytes_max = None
+        await asyncio.sleep(2)
+        await rig.work.finish()
+        assert first.done()
+        assert rig.failures == []
+
+    play(scene)
+
+
+def test_settling_waits_for_the_sync_and_for_the_one_behind_it(play: Play) -> None:
+    async def scene() -> None:
+        rig = make_rig(SYNCED)
+        rig.send(b"a")
+        rig.send(b"b")
+        settling = asyncio.ensure_future(rig.partition.settle())
+        await asyncio.sleep(1)
+        assert not settling.done()
+        await rig.work.finish()
+        await asyncio.sleep(1)
+        assert not settling.done()
+        await rig.work.finish()
+        await settling
+        assert rig.partition.log.recovery_point == 2
+        rig.partition.sync()
+        assert rig.work.started == 2
+
+    play(scene)
+
+
+def test_lowering_the_flush_policy_does_not_release_what_waits_for_its_sync(play: Play) -> None:
+    async def scene() -> None:
+        rig = make_rig(SYNCED)
+        first = rig.send(b"a")
+        rig.partition.log.configure(TopicConfig())
+        second = rig.send(b"b")
+        assert first is not None
+        assert second is not None
+        assert not first.done()
+        await rig.work.finish()
+        assert first.done()
+        assert not second.done()
+        await rig.work.finish()
+        assert second.done()
+        assert rig.send(b"c") is None
+
+    play(scene)
+
+
 def test_syncing_when_all_is_synced_does_nothing(play: Play) -> None:
     async def scene() -> None:
         rig = make_rig()

@@ -119,7 +119,7 @@ def test_an_unclean_start_writes_down_what_recovery_found() -> None:
 
     async def after(house: House) -> None:
         await house.replicas.open_all([topic(partitions=1)])
-        assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nevents 0 1\n"
+        assert files.read("data/recovery-point-offset-checkpoint") == b"0\n1\nevents 0 0\n"
 
     inside(files, before)
     inside(files, after)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import NoReturn
 
@@ -111,7 +112,7 @@ def _sync_job_without_names(patch: pytest.MonkeyPatch) -> None:
                 inner.setattr(files, "sync_dir", lambda _files, _path: None)
                 run()
 
-        return SyncJob(job.target, job.since_ms, run_without_names)
+        return replace(job, run=run_without_names)
 
     patch.setattr(PartitionLog, "sync_job", sync_job)
 
@@ -121,7 +122,7 @@ def _sync_job_without_sync(patch: pytest.MonkeyPatch) -> None:
 
     def sync_job(self: PartitionLog) -> SyncJob | None:
         job = honest(self)
-        return job and SyncJob(job.target, job.since_ms, lambda: None)
+        return job and replace(job, run=lambda: None)
 
     patch.setattr(PartitionLog, "sync_job", sync_job)
 
@@ -134,7 +135,7 @@ def _sync_that_counts_later_appends(patch: pytest.MonkeyPatch) -> None:
     honest = PartitionLog.synced
 
     def synced(self: PartitionLog, job: SyncJob) -> None:
-        honest(self, SyncJob(self.end_offset, job.since_ms, job.run))
+        honest(self, replace(job, target=self.end_offset))
 
     patch.setattr(PartitionLog, "synced", synced)
 

@@ -267,6 +267,12 @@ class PartitionLog:
         return self._tail_since_ms if self.recovery_point < self.end_offset else None
 
     @property
+    def proven_offset(self) -> int:
+        """Below it neither batches nor indexes need to be looked at after an unclean stop."""
+        unsynced = (each.base_offset for each in self.segments if not each.name_synced)
+        return min(self.recovery_point, *unsynced, self.end_offset)
+
+    @property
     def has_unsynced_roll(self) -> bool:
         """Whether a segment that is written no more waits to be synced."""
         active = self._active

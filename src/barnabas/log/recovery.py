@@ -176,8 +176,11 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
             break
         if slot < len(log.segments) - 1:
             segment.drop_indexes()
-    for segment in log.segments[:first]:
-        if not segment.has_index_files():
+    for slot, segment in enumerate(log.segments[:first]):
+        # A segment that ends at the recovery point may have been rolled after that was written
+        # down: then its indexes were never synced.
+        ends_there = log.segments[slot + 1].base_offset >= place.recovery_point
+        if ends_there or not segment.has_index_files():
             _rebuild_indexes(segment, log.config.index_interval_bytes)
     log.recovery_point = min(place.recovery_point, log.end_offset)
     log.mark_unsynced(now_ms)

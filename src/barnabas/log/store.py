@@ -221,7 +221,7 @@ class LogStore:
     def checkpoint_job(self) -> Callable[[], None]:
         """Write recovery points and log starts; the values are those of this moment."""
         opened = list(self.logs.items())
-        points = self._recovery_points | {tp: log.recovery_point for tp, log in opened}
+        points = self._recovery_points | {tp: log.proven_offset for tp, log in opened}
         starts = self._starts | {tp: log.start_offset for tp, log in opened if log.start_offset > 0}
         self._checkpoints_begun += 1
         number = self._checkpoints_begun

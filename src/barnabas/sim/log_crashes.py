@@ -14,11 +14,13 @@ import asyncio
 import errno
 import random
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
+from barnabas.log.reading import batches
 from barnabas.log.store import LogStore
 from barnabas.model.check import require
 from barnabas.model.errors import KafkaError
@@ -316,8 +318,22 @@ class Story:
         )
         if log.end_offset < max(model.appended, default=-1) + 1:
             self.tally["cut"] += 1
+        self._check_times(number, log)
         model.known_start, model.start_offset = model.start_offset, log.start_offset
         model.appended = found
+
+    def _check_times(self, number: int, log: PartitionLog) -> None:
+        """A look-up by time finds what reading everything finds, whatever became of indexes."""
+        times = dict(_times(log))
+        if not times:
+            return
+        moment = self.chance.choice(sorted(set(times.values())))
+        found = log.timestamp_search(log.end_offset).first_at_or_after(moment)
+        first = min(offset for offset, time in times.items() if time >= moment)
+        require(
+            found is not None and found.offset == first,
+            f"seed {self.seed}, partition {number}: {found} at {moment} instead of {first}",
+        )
 
     def _read_all(self, log: PartitionLog) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
@@ -363,6 +379,15 @@ class Story:
             else:
                 batch.offset = appended.first_offset
                 model.appended.update(enumerate(batch.values, batch.offset))
+
+
+def _times(log: PartitionLog) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of every record, from the segments themselves."""
+    for segment in log.segments:
+        for position, header in batches(segment, 0, segment.size):
+            for record in decode_batch(segment.file.pread(header.size, position)):
+                if record.offset >= log.start_offset:
+                    yield record.offset, record.timestamp
 
 
 def _raise_if_dead(error: KafkaError) -> None:
