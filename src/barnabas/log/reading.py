@@ -179,7 +179,10 @@ def _damaged(at: int, offset: int) -> tuple[int, int]:
 
 
 def batches(segment: Segment, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch in a stretch of a segment, unchecked."""
+    """Position and header of each batch in a stretch of a segment, unchecked.
+
+    Ends where the next can not be told, be it the end of the stretch or damage.
+    """
     position = start
     while end - position >= HEADER_BYTES:
         chunk = segment.file.pread(min(_PROBE_BYTES, end - position), position)
@@ -193,3 +196,15 @@ def batches(segment: Segment, start: int, end: int) -> Iterator[tuple[int, Batch
         if at == 0:
             return
         position += at
+
+
+def all_batches(segment: Segment, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """As `batches`; CORRUPT_MESSAGE when damage keeps it from coming out at `end`."""
+    reached, next_offset = start, segment.base_offset
+    for position, header in batches(segment, start, end):
+        if header.magic != MAGIC or header.base_offset < next_offset:
+            _damaged(0, next_offset)
+        yield position, header
+        reached, next_offset = position + header.size, header.last_offset + 1
+    if reached != end:
+        _damaged(0, next_offset)
