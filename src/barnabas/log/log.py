@@ -18,7 +18,12 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import ReadPlan, ReadResult, batches
 from barnabas.log.rewriting import rewrite
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
-from barnabas.log.snapshots import encode_snapshot, restored_producers, snapshots_in
+from barnabas.log.snapshots import (
+    encode_snapshot,
+    remove_stray_snapshots,
+    restored_producers,
+    snapshots_in,
+)
 from barnabas.log.timestamps import TimestampSearch
 from barnabas.log.validation import check_batch, takes_batches_as_they_are
 from barnabas.model.check import require
@@ -473,6 +478,7 @@ class PartitionLog:
             self._active.write_indexes(sync=True)
             self.write_snapshot(sync=True)
             self._files.replace(f"{self.directory}/{names.EPOCHS}", self.epochs.to_bytes())
+            remove_stray_snapshots(self._files, self.directory, self.segments)
         for segment in self.segments:
             segment.close()
 

@@ -18,6 +18,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import PartitionLog
 from barnabas.log.reading import batches
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas.log.snapshots import remove_stray_snapshots
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.batch import (
@@ -94,6 +95,7 @@ def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
         _recover(log, place, now_ms)
     log.epochs.truncate_end(log.end_offset)
     _apply_start_offset(log, place, now_ms)
+    remove_stray_snapshots(place.files, place.directory, log.segments)
     return log
 
 

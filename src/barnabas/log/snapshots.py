@@ -7,7 +7,7 @@ a retry of an older batch is recognised across a restart too.
 
 import logging
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from crc32c import crc32c
@@ -85,6 +85,19 @@ def snapshots_in(files: Files, directory: str) -> list[tuple[int, str]]:
     found = ((names.offset_of(name, names.SNAPSHOT), name) for name in files.list(directory))
     offsets = [(offset, f"{directory}/{name}") for offset, name in found if offset is not None]
     return sorted(offsets, reverse=True)
+
+
+def remove_stray_snapshots(files: Files, directory: str, segments: Sequence[Segment]) -> None:
+    """Keep those at the bases of segments, which recovery begins from, and the newest other one.
+
+    Every clean stop leaves one at the end offset. Those below the first segment go with the files
+    of the segments that were there, and not before.
+    """
+    bases = {segment.base_offset for segment in segments}
+    strays = [each for each in snapshots_in(files, directory) if each[0] not in bases]
+    for offset, path in strays[1:]:
+        if offset > segments[0].base_offset:
+            files.remove(path)
 
 
 def restored_producers(
