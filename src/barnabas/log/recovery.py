@@ -18,12 +18,11 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import PartitionLog
 from barnabas.log.reading import batches
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
-from barnabas.log.snapshots import remove_stray_snapshots
+from barnabas.log.snapshots import remove_stray_snapshots, replay
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.batch import (
     HEADER_BYTES,
-    NO_PRODUCER,
     BatchHeader,
     parse_header,
     problem_of,
@@ -170,7 +169,7 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
         if slot > 0 and not place.files.exists(segment.path(names.SNAPSHOT)):
             # Retention may take all that lies before: what that told of producers is kept here.
             log.write_snapshot()
-        cut = _recover_segment(log, segment, place)
+        cut = _recover_segment(log, segment, place, now_ms)
         if slot < len(log.segments) - 1 or cut:
             segment.write_indexes()
         if cut:
@@ -196,7 +195,7 @@ def _first_unproven(segments: list[Segment], recovery_point: int) -> int:
     return slot
 
 
-def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bool:
+def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace, now_ms: int) -> bool:
     """Check one segment and build its indexes; True when its tail was cut off."""
     segment.reset_indexes()
     interval = log.config.index_interval_bytes
@@ -219,8 +218,7 @@ def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bo
         segment.note(header, header.last_offset, position, interval)
         log.end_offset = header.last_offset + 1
         log.epochs.assign(header.leader_epoch, header.base_offset)
-        if header.producer_id > NO_PRODUCER:
-            log.producers.record(header, header.base_offset, header.max_timestamp)
+        replay(log.producers, header, now_ms)
     return False
 
 

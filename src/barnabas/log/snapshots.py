@@ -18,7 +18,7 @@ from barnabas.log.reading import batches
 from barnabas.log.segment import Segment
 from barnabas.model.errors import DecodeError
 from barnabas.ports.files import Files
-from barnabas.wire.records.batch import NO_PRODUCER
+from barnabas.wire.records.batch import NO_PRODUCER, BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +125,17 @@ def restored_producers(
         if end <= replay_from or segment.base_offset >= up_to:
             continue
         for _, header in batches(segment, 0, segment.size):
-            if replay_from <= header.base_offset < up_to and header.producer_id > NO_PRODUCER:
-                states.record(header, header.base_offset, header.max_timestamp)
+            if replay_from <= header.base_offset < up_to:
+                replay(states, header, now_ms)
     return states
+
+
+def replay(states: ProducerStates, header: BatchHeader, now_ms: int) -> None:
+    """Remember a batch that was found in the log, if it is a producer's.
+
+    Its timestamp is the best guess at when the producer was heard of; without one it is now, since
+    the producer would be forgotten at once otherwise.
+    """
+    if header.producer_id > NO_PRODUCER:
+        seen_ms = header.max_timestamp if header.max_timestamp >= 0 else now_ms
+        states.record(header, header.base_offset, seen_ms)
