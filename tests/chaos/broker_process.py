@@ -1,5 +1,6 @@
 """A broker in a process of its own, to be killed, starved and looked at from outside."""
 
+import contextlib
 import json
 import os
 import signal
@@ -195,10 +196,19 @@ class BrokerProcess:
         told = json.loads(reports[-1])
         return Measure(
             rss_kib=self.status_kib("VmRSS"),
-            descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
+            descriptors=len(self._descriptors()),
             threads=told["threads"],
             tasks=told["tasks"],
         )
+
+    def _descriptors(self) -> list[str]:
+        """What they stand for, without files of deleted topics that are still to be removed."""
+        folder = Path(f"/proc/{self.pid}/fd")
+        targets = []
+        for entry in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # Closed since it was listed.
+                targets.append(os.readlink(entry))
+        return [each for each in targets if each.endswith("(deleted)") or "-delete/" not in each]
 
     def status_kib(self, name: str) -> int:
         """A size out of /proc/…/status."""
