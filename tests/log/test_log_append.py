@@ -1,10 +1,13 @@
 """Appending: where a batch goes, what is stamped into it, and when another segment begins."""
 
+from itertools import pairwise
+
 import pytest
 from tests.log.conftest import LOG_FILE, NOW_MS, append, batch, open_log, read_values
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
+from barnabas.log.segment import Segment
 from barnabas.wire.records.batch import (
     LOG_APPEND_TIME,
     BatchHeader,
@@ -116,6 +119,33 @@ def test_messages_without_time_are_rolled_by_the_clock(files: MemoryFiles) -> No
     for minutes in (0, 60, 61):
         append(log, batch(b"x", timestamp=-1), now_ms=NOW_MS + minutes * 60_000)
     assert bases(log) == [0, 2]
+
+
+def test_jitter_makes_segments_roll_early_and_each_at_another_moment(files: MemoryFiles) -> None:
+    config = TopicConfig(segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS // 2)
+    log = open_log(files, config=config)
+    for minutes in range(1_000):
+        now_ms = NOW_MS + minutes * 60_000
+        append(log, batch(b"x", timestamp=now_ms), now_ms=now_ms)
+    lives = [after - before for before, after in pairwise(bases(log))]
+    assert all(30 <= minutes <= 61 for minutes in lives)
+    assert len(set(lives)) > 5
+    assert bases(log) == bases(open_log(files, config=config))
+
+
+def test_jitter_is_at_most_the_whole_time_of_a_segment(files: MemoryFiles) -> None:
+    log = open_log(files)
+    config = TopicConfig(segment_ms=10, segment_jitter_ms=HOUR_MS)
+    assert 0 <= log.segments[0].jitter_ms(config) < 10
+    assert log.segments[0].jitter_ms(TopicConfig(segment_ms=10)) == 0
+
+
+def test_partitions_do_not_roll_at_once() -> None:
+    config = TopicConfig(segment_ms=10 * HOUR_MS, segment_jitter_ms=HOUR_MS)
+    files = MemoryFiles()
+    segments = [Segment(files, f"data/events-{number}", 0, 0) for number in range(100)]
+    moments = {segment.jitter_ms(config) // 60_000 for segment in segments}
+    assert len(moments) > 30
 
 
 def test_old_messages_do_not_roll(files: MemoryFiles) -> None:

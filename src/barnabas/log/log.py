@@ -182,7 +182,7 @@ class PartitionLog:
         last_offset = self.end_offset + header.last_offset_delta
         return (
             segment.size + size > config.segment_bytes
-            or waited > config.segment_ms
+            or waited > config.segment_ms - (config.segment_jitter_ms and segment.jitter_ms(config))
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
             or segment.index_entries * TIME_ENTRY_BYTES > config.segment_index_bytes
         )

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from crc32c import crc32c
+
+from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.index import (
     TIME_ENTRY_BYTES,
@@ -93,6 +96,16 @@ class Segment:
     def newest_ms(self) -> int:
         """When the newest record was written: by its timestamp or, without any, by our clock."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.touched_ms
+
+    def jitter_ms(self, config: TopicConfig) -> int:
+        """What `segment.jitter.ms` takes off this segment's time, so that not all roll at once.
+
+        Chance need not come into it: any number does that differs from partition to partition
+        and from segment to segment. This one is made of their names, and outlives a restart.
+        """
+        at_most = min(config.segment_jitter_ms, config.segment_ms)
+        folder = self.directory.rpartition("/")[2]
+        return crc32c(f"{folder}/{self.base_offset}".encode()) % at_most if at_most > 0 else 0
 
     def path(self, suffix: str) -> str:
         """The path of one of the segment's files."""
