@@ -190,9 +190,9 @@ def _recovery_that_keeps_what_follows_a_cut(patch: pytest.MonkeyPatch) -> None:
 def _recovery_that_takes_names_for_synced(patch: pytest.MonkeyPatch) -> None:
     honest = recovery._recover_segment
 
-    def recover_segment(log: PartitionLog, segment: Segment, place: LogPlace) -> bool:
+    def recover_segment(log: PartitionLog, segment: Segment, place: LogPlace, now_ms: int) -> bool:
         segment.name_synced = True
-        return honest(log, segment, place)
+        return honest(log, segment, place, now_ms)
 
     patch.setattr(recovery, "_recover_segment", recover_segment)
 
