@@ -6,23 +6,24 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from barnabas.ports.files import AlreadyLockedError
-from barnabas.world.files import DiskFile, DiskFiles
+from barnabas.world.files import DiskFiles
 
 
-@pytest.fixture
-def file_of_one_page(tmp_path: Path) -> Iterator[DiskFile]:
-    """A file that the system refuses to let grow past 4096 bytes."""
+@contextmanager
+def files_of_one_page() -> Iterator[None]:
+    """No file grows past 4096 bytes. Only for a moment: the report of the tests is a file too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    file = DiskFiles().open(str(tmp_path / "a"), create=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield file
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    file.close()
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
@@ -34,22 +35,22 @@ def test_a_full_disk_raises() -> None:
     file.close()
 
 
-def test_a_short_write_goes_on_until_the_error(file_of_one_page: DiskFile) -> None:
-    with pytest.raises(OSError, match="too large") as caught:
-        file_of_one_page.pwrite(b"x" * 5000, 1000)
+def test_a_short_write_goes_on_until_the_error(tmp_path: Path) -> None:
+    file = DiskFiles().open(str(tmp_path / "a"), create=True)
+    with files_of_one_page(), pytest.raises(OSError, match="too large") as caught:
+        file.pwrite(b"x" * 5000, 1000)
     assert caught.value.errno == errno.EFBIG
-    assert file_of_one_page.size() == 4096
+    assert file.size() == 4096
+    file.close()
 
 
-def test_replace_on_a_full_disk_keeps_the_old_file(
-    file_of_one_page: DiskFile, tmp_path: Path
-) -> None:
+def test_replace_on_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     files = DiskFiles()
     files.replace(str(tmp_path / "b"), b"old")
-    with pytest.raises(OSError, match="too large"):
+    with files_of_one_page(), pytest.raises(OSError, match="too large"):
         files.replace(str(tmp_path / "b"), b"n" * 5000)
     assert files.read(str(tmp_path / "b")) == b"old"
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert sorted(os.listdir(tmp_path)) == ["b"]
 
 
 @pytest.mark.parametrize("data", [b"", b"12345", memoryview(b"abcdefgh").cast("H")])
