@@ -1,8 +1,4 @@
-"""`Broker`: any Kafka client can use it as long as the `with` block lasts.
-
-    with Broker(memory=True) as broker:
-        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
-"""
+"""`Broker`: a real one, for as long as a `with` block lasts; any Kafka client can use it."""
 
 import shutil
 import tempfile
@@ -16,7 +12,7 @@ from barnabas.node.thread import BrokerThread
 
 
 class Broker:
-    """A broker on a thread of this process.
+    """A broker on a thread of this process: `with Broker() as broker: broker.bootstrap_servers`.
 
     `memory` keeps everything in memory; otherwise files go to `data`, or to a temporary
     directory that is removed at the end. `config` takes any broker key, by its Kafka name.
