@@ -1,6 +1,7 @@
 """The house rules that a program can check."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,3 +63,21 @@ def test_every_served_api_has_its_file_and_its_three_blocks() -> None:
         )
         for block in (": v", "Behaviour", "Version notes"):
             assert block in text, f"api/{name}.py lacks {block!r}"
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    named = re.findall(
+        r"`(tests/[\w/]+(?:\.py)?/?)(?:::(\w+))?`", (ROOT / "PROMISES.md").read_text()
+    )
+    assert len(named) > 15
+    for path, test in named:
+        assert (ROOT / path).exists(), path
+        if test:
+            assert f"def {test}(" in (ROOT / path).read_text(), f"{path}::{test}"
+
+
+def test_every_make_target_the_readme_names_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z-]+)", (ROOT / "README.md").read_text()))
+    assert len(named) > 5
+    assert named <= targets
