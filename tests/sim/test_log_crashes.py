@@ -16,11 +16,12 @@ import pytest
 
 from barnabas.log import checkpoints, recovery, store
 from barnabas.log import log as log_module
-from barnabas.log.log import Appended, PartitionLog, SyncJob
+from barnabas.log.log import Appended, PartitionLog
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery import DamagedLogError, LogPlace
 from barnabas.log.segment import Segment
 from barnabas.log.store import LogStore
+from barnabas.log.syncing import SyncJob
 from barnabas.model.check import BrokenInvariantError
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import TopicPartition

@@ -6,8 +6,6 @@ plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files o
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from barnabas.config.topic_config import TopicConfig
@@ -16,6 +14,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.index import TIME_ENTRY_BYTES
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import ReadPlan, ReadResult, batches
+from barnabas.log.retention import expired_segments, is_past_retention
 from barnabas.log.rewriting import rewrite
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas.log.snapshots import (
@@ -24,6 +23,7 @@ from barnabas.log.snapshots import (
     restored_producers,
     snapshots_in,
 )
+from barnabas.log.syncing import SyncJob, Unsynced
 from barnabas.log.timestamps import TimestampSearch
 from barnabas.log.validation import check_batch, takes_batches_as_they_are
 from barnabas.model.check import require
@@ -51,22 +51,6 @@ class Appended(NamedTuple):
     last_offset: int
     append_time_ms: int
     repeated: bool
-
-
-@dataclass(slots=True)
-class SyncJob:
-    """Everything below `target` becomes durable when `run` returns."""
-
-    target: int
-    since_ms: int | None
-    run: Callable[[], None]
-    fresh: list[Segment]
-    """Segments with new names (their own, or their indexes')."""
-    active: Segment
-
-
-class SyncPostponedError(OSError):
-    """There was no room to write what must be there first; no page was lost, try again later."""
 
 
 class PartitionLog:
@@ -291,28 +275,17 @@ class PartitionLog:
             return None
         point = self.recovery_point
         dirty = [s for s in self.segments if self._ends(s) > point or not s.name_synced]
-        handles = [segment.file for segment in dirty]
-        side_files = self._side_files(dirty)
-        fresh = [segment for segment in dirty if not segment.name_synced]
-        new_directory = not self._directory_synced
-        epochs = self.epochs.to_bytes() if self.epochs.changed else None
+        unsynced = Unsynced(
+            files=self._files,
+            directory=self.directory,
+            epochs=self.epochs.to_bytes() if self.epochs.changed else None,
+            segments=dirty,
+            side_files=self._side_files(dirty),
+            new_directory=not self._directory_synced,
+        )
         self.epochs.changed = False
         since_ms, self._tail_since_ms = self._tail_since_ms, None
-        files, directory = self._files, self.directory
-
-        def run() -> None:
-            if epochs is not None:
-                _write_epochs(files, f"{directory}/{names.EPOCHS}", epochs)
-            for handle in handles:
-                handle.sync()
-            for path in side_files:
-                _sync_if_there(files, path)
-            if fresh:
-                files.sync_dir(directory)
-            if new_directory:
-                files.sync_dir(directory.rpartition("/")[0])
-
-        return SyncJob(self.end_offset, since_ms, run, fresh, self._active)
+        return unsynced.job(self.end_offset, since_ms, self._active)
 
     def _side_files(self, dirty: list[Segment]) -> list[str]:
         """What recovery believes below the recovery point must be as durable as the data."""
@@ -356,33 +329,18 @@ class PartitionLog:
             self.epochs.truncate_start(offset)
 
     def expired(self, now_ms: int, up_to: int) -> list[Segment]:
-        """The oldest segments that retention by time, by size or by log start lets go.
-
-        Never the newest, never one that holds a record at or after `up_to` (the high watermark),
-        and none before the segment after it is synced by name: its snapshot must survive.
-        """
-        config = self.config
-        up_to = min(up_to, self.recovery_point)
-        deletes = "delete" in config.cleanup_policy
-        excess = self.size - config.retention_bytes if config.retention_bytes >= 0 else -1
-        gone: list[Segment] = []
-        for segment, following in pairwise(self.segments):
-            end = following.base_offset
-            too_old = deletes and 0 <= config.retention_ms < now_ms - segment.newest_ms
-            too_much = deletes and config.retention_bytes >= 0 and excess - segment.size >= 0
-            wanted = too_old or too_much or end <= self.start_offset
-            if end > up_to or not following.name_synced or not wanted:
-                break
-            excess -= segment.size
-            gone.append(segment)
-        return gone
+        """The oldest segments that retention lets go; `up_to` is the high watermark."""
+        return expired_segments(
+            self.segments,
+            self.config,
+            start_offset=self.start_offset,
+            up_to=min(up_to, self.recovery_point),
+            now_ms=now_ms,
+        )
 
     def roll_if_expired(self, now_ms: int) -> None:
         """When even the newest segment is past retention, begin another so that it can go."""
-        config, active = self.config, self._active
-        if "delete" not in config.cleanup_policy or config.retention_ms < 0 or active.size == 0:
-            return
-        if now_ms - active.newest_ms > config.retention_ms:
+        if is_past_retention(self._active, self.config, now_ms):
             self.roll(now_ms)
 
     def drop(self, segments: list[Segment]) -> None:
@@ -481,19 +439,3 @@ class PartitionLog:
             remove_stray_snapshots(self._files, self.directory, self.segments)
         for segment in self.segments:
             segment.close()
-
-
-def _write_epochs(files: Files, path: str, epochs: bytes) -> None:
-    try:
-        files.replace(path, epochs)
-    except OSError as error:
-        raise SyncPostponedError(error.errno, f"{path} could not be written: {error}") from error
-
-
-def _sync_if_there(files: Files, path: str) -> None:
-    if files.exists(path):
-        file = files.open(path)
-        try:
-            file.sync()
-        finally:
-            file.close()

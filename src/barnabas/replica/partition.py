@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.log.log import Appended, PartitionLog, SyncJob, SyncPostponedError
+from barnabas.log.log import Appended, PartitionLog
 from barnabas.log.reading import ReadResult
+from barnabas.log.syncing import SyncJob, SyncPostponedError
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.work import Work
 from barnabas.replica.parked import ParkedAppends, ParkedFetch

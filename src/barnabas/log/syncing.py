@@ -1,0 +1,71 @@
+"""Making a log durable: what has to reach the disk, in which order, and what may be tried again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from barnabas.log import names
+from barnabas.log.segment import Segment
+from barnabas.ports.files import Files
+
+
+class SyncPostponedError(OSError):
+    """There was no room to write what must be there first; no page was lost, try again later."""
+
+
+@dataclass(slots=True)
+class SyncJob:
+    """Everything below `target` becomes durable when `run` returns."""
+
+    target: int
+    since_ms: int | None
+    run: Callable[[], None]
+    fresh: list[Segment]
+    """Segments with new names (their own, or their indexes')."""
+    active: Segment
+
+
+@dataclass(slots=True, kw_only=True)
+class Unsynced:
+    """What a log has written and not synced."""
+
+    files: Files
+    directory: str
+    epochs: bytes | None
+    segments: list[Segment]
+    side_files: list[str]
+    new_directory: bool
+
+    def job(self, target: int, since_ms: int | None, active: Segment) -> SyncJob:
+        """A job for all of it; the handles are taken now, on the loop."""
+        fresh = [segment for segment in self.segments if not segment.name_synced]
+        handles = [segment.file for segment in self.segments]
+
+        def run() -> None:
+            if self.epochs is not None:
+                _write_epochs(self.files, f"{self.directory}/{names.EPOCHS}", self.epochs)
+            for handle in handles:
+                handle.sync()
+            for path in self.side_files:
+                _sync_if_there(self.files, path)
+            if fresh:
+                self.files.sync_dir(self.directory)
+            if self.new_directory:
+                self.files.sync_dir(self.directory.rpartition("/")[0])
+
+        return SyncJob(target, since_ms, run, fresh, active)
+
+
+def _write_epochs(files: Files, path: str, epochs: bytes) -> None:
+    try:
+        files.replace(path, epochs)
+    except OSError as error:
+        raise SyncPostponedError(error.errno, f"{path} could not be written: {error}") from error
+
+
+def _sync_if_there(files: Files, path: str) -> None:
+    if files.exists(path):
+        file = files.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
