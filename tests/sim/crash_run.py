@@ -28,9 +28,9 @@ def run(first: int, last: int) -> tuple[str, int]:
         done = seed - first + 1
         if sys.stderr.isatty() and done % 20 == 0:
             print(f"\r{done:,} seeds, {len(failed)} failed", end="", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - began
     lines = [
-        f"{last - first + 1:,} seeds ({first} to {last}) in {time.monotonic() - began:.0f} s: "
-        f"{len(failed)} failed",
+        f"{last - first + 1:,} seeds ({first} to {last}) in {seconds:.0f} s: {len(failed)} failed",
         f"{sums['lives']:>10,} lives of a data directory with three logs",
         f"{sums['batches']:>10,} batches appended",
         f"{sums['crashes']:>10,} power cuts (tails lost, torn, zeroed; names lost; syncs failed)",
