@@ -124,3 +124,24 @@ def test_a_full_disk_can_be_emptied_by_retention(disk: SimFiles) -> None:
     for segment in doomed:
         segment.remove_files()
     assert append(log, batch(b"9")) == 9
+
+
+def test_the_first_refusal_and_the_recovery_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = SimFiles(4, chances=Chances(cold=0))
+    files.make_dirs("data/events-0")
+    log = open_log(files)
+    append(log, batch(b"a"))
+    files.disk_bytes_max = 0
+    for _ in range(3):
+        with pytest.raises(KafkaError):
+            append(log, batch(b"b"))
+    files.disk_bytes_max = None
+    append(log, batch(b"c"))
+    append(log, batch(b"d"))
+    told = [record.message for record in caplog.records]
+    assert [each.split(":")[0] for each in told] == [
+        "events-0 refuses writes",
+        "events-0 takes writes again",
+    ]

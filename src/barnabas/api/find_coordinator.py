@@ -10,6 +10,7 @@ Version notes: v1 key type, message. v3 flexible. v4 many keys. v5 TRANSACTION_A
 share coordinators.
 """
 
+import logging
 import re
 from typing import Final
 
@@ -20,6 +21,8 @@ from barnabas.api.context import Call
 from barnabas.api.shared import UNKNOWN_ENUM_MESSAGE
 from barnabas.api.typed import NO_THROTTLE, BrokerId, i32
 from barnabas.model.errors import ErrorCode
+
+_log = logging.getLogger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _SHARE_FROM: Final = 6
@@ -32,6 +35,15 @@ _NO_TRANSACTIONS: Final = "This broker does not serve transactions yet."
 
 def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """One answer for each different key."""
+    if request.key_type == _GROUP and not call.peer.told_about_groups:
+        # Clients only keep asking; without this line nobody would learn why nothing comes.
+        call.peer.told_about_groups = True
+        host, port = call.peer.remote
+        _log.warning(
+            "A consumer at %s:%d asks for its group, and groups are not served yet: use assign() "
+            "instead of subscribe(), with an offset and enable.auto.commit=false.",
+            host, port,
+        )  # fmt: skip
     coordinators = tuple(
         _nobody(key, *_refusal(call.version, request.key_type, key))
         for key in dict.fromkeys(request.coordinator_keys)

@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.model.errors import BarnabasError
 
@@ -33,6 +33,12 @@ class LineRules:
     timestamp: int | None = None
     null_value: bytes | None = None
     from_json: bool = False
+
+
+_FIELDS: Final = (
+    "key", "value", "headers", "partition", "timestamp", "timestamp_type", "topic", "offset",
+)  # fmt: skip
+"""The last three are what `consume --json` adds; they are not asked for."""
 
 
 def messages(lines: Iterable[bytes], rules: LineRules) -> Iterator[NewMessage]:
@@ -64,6 +70,11 @@ def _from_json(line: bytes, rules: LineRules) -> NewMessage:
         raise ValueError(f"is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise ValueError('is not a JSON object such as {"key": "k", "value": "v"}')
+    unknown = parsed.keys() - _FIELDS
+    if unknown:
+        raise ValueError(f"has {', '.join(sorted(unknown))} in it; known are {', '.join(_FIELDS)}")
+    if "value" not in parsed:
+        raise ValueError('has no "value" (null is written as null)')
     return NewMessage(
         _bytes_of(parsed, "key") if "key" in parsed else rules.key,
         _bytes_of(parsed, "value"),

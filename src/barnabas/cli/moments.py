@@ -63,9 +63,10 @@ def parse_moment(text: str) -> int:
     """Milliseconds since 1970, of an ISO 8601 date (local time unless it says) or `-10m`."""
     ago = _AGO.fullmatch(text)
     if ago:
-        return int(time.time() * 1000 - float(ago[1]) * _UNIT_MS[ago[2]])
+        # Before 1970 there is nothing, and brokers take negative times for something else.
+        return max(0, int(time.time() * 1000 - float(ago[1]) * _UNIT_MS[ago[2]]))
     try:
-        return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+        return max(0, int(datetime.datetime.fromisoformat(text).timestamp() * 1000))
     except (ValueError, OverflowError) as error:
         raise BarnabasError(
             f"{text!r} is no point in time: write 2026-08-01T12:00:00, 2026-08-01T12:00:00Z, or "

@@ -184,6 +184,10 @@ class _Sending:
         for message in new:
             self._send_one(message)
             self._producer.poll(0)
+            if self._first_error is not None:
+                # What follows would fare no better; `finish` tells how it stands.
+                self._producer.purge()
+                return
 
     def _send_one(self, message: NewMessage) -> None:
         partition = message.partition

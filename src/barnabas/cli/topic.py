@@ -77,12 +77,15 @@ def create(
     client = admin(bootstrap)
     from confluent_kafka import KafkaError, KafkaException
 
-    wanted = [
-        admin_api().NewTopic(
-            name, num_partitions=partitions or -1, replication_factor=-1, config=configs
-        )
-        for name in topics
-    ]
+    try:
+        wanted = [
+            admin_api().NewTopic(
+                name, num_partitions=partitions or -1, replication_factor=-1, config=configs
+            )
+            for name in topics
+        ]
+    except ValueError as error:
+        raise BarnabasError(f"{error}.") from error
     with errors_as_sentences():
         answers = client.create_topics(wanted, request_timeout=REQUEST_S)
         for name in topics:

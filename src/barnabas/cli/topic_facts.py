@@ -60,7 +60,7 @@ def gather(client: Any, bootstrap: str, topic: Any) -> TopicFacts:
     described = client.describe_topics(TopicCollection([name]), request_timeout=REQUEST_S)
     return TopicFacts(
         name=name,
-        id=str(described[name].result(REQUEST_S).topic_id),
+        id=_url_safe(str(described[name].result(REQUEST_S).topic_id)),
         partitions=[
             PartitionFacts(
                 partition=number,
@@ -116,3 +116,8 @@ def _sizes(bootstrap: str, topic: str) -> dict[int, int]:
             if found.name == topic:
                 sizes |= {each.partition_index: each.partition_size for each in found.partitions}
     return sizes
+
+
+def _url_safe(topic_id: str) -> str:
+    """As Kafka and the files write ids; the client library writes plain base64."""
+    return topic_id.replace("+", "-").replace("/", "_")

@@ -4,6 +4,7 @@ All methods are synchronous and belong to the loop. What may wait for a disk is 
 plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files only.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -39,6 +40,8 @@ from barnabas.wire.records.batch import (
     stamp_append_time,
     stamp_create_time,
 )
+
+logger = logging.getLogger(__name__)
 
 _HINTS_MAX: Final = 64
 """Readers whose next position is remembered; a reader that is forgotten pays one index look-up."""
@@ -81,6 +84,7 @@ class PartitionLog:
         self.epochs = LeaderEpochs()
         self.failure: str | None = None
         """Why the log takes no more writes, once a disk has failed under it."""
+        self._refuses = False
         self._directory_synced = False
         self._tail_since_ms: int | None = None
 
@@ -128,6 +132,9 @@ class PartitionLog:
             segment.append(data, header, first, self.config.index_interval_bytes)
         except OSError as error:
             self._undo_partial_write(segment, error)
+        if self._refuses:
+            self._refuses = False
+            logger.warning("%s takes writes again", self.partition.directory)
         self.end_offset = first + header.last_offset_delta + 1
         if self._tail_since_ms is None:
             self._tail_since_ms = now_ms
@@ -144,9 +151,16 @@ class PartitionLog:
             segment.file.truncate(segment.size)
         except OSError as second:
             self.fail(f"{error}; and cutting the partial write failed: {second}")
+        self._tell_refusal(error)
         raise KafkaError(
             ErrorCode.kafka_storage_error, f"Writing to {self.partition.directory} failed: {error}"
         ) from error
+
+    def _tell_refusal(self, error: OSError) -> None:
+        """Once, not for every batch: clients try again and again."""
+        if not self._refuses:
+            self._refuses = True
+            logger.error("%s refuses writes: %s", self.partition.directory, error)
 
     def require_healthy(self) -> None:
         """Raise KAFKA_STORAGE_ERROR when the disk has failed under this log."""
@@ -181,6 +195,7 @@ class PartitionLog:
             self.write_snapshot()
             fresh = Segment.create(self._files, self.directory, self.end_offset, now_ms)
         except OSError as error:
+            self._tell_refusal(error)
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
                 f"A new segment of {self.partition.directory} could not be made: {error}",

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import resource
 import signal
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,8 @@ from barnabas.model.errors import BarnabasError
 from barnabas.ports.exchange import Address
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -86,11 +89,14 @@ async def _serve(config: BrokerConfig, memory: bool, ready: Callable[[Address], 
 
 
 def _stop_on_signals(asked: asyncio.Event) -> None:
-    """The first signal asks for a clean stop; a second one is not to be argued with."""
+    """The first signal asks for a clean stop; a third one is not to be argued with."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        asked.set()
+        if not asked.is_set():
+            asked.set()
+            return
+        _log.warning("Still stopping. The next signal ends it at once, and uncleanly.")
         for number in _STOP_SIGNALS:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)

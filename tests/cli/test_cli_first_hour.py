@@ -1,0 +1,58 @@
+"""What somebody stumbles over in the first hour, and must be told."""
+
+import logging
+
+import pytest
+
+from barnabas.cli.lines import LineRules, messages
+from barnabas.cli.moments import parse_moment
+from barnabas.model.errors import BarnabasError
+
+
+def test_a_misspelt_field_is_no_tombstone() -> None:
+    lines = messages([b'{"vlaue": "typo"}'], LineRules(from_json=True))
+    with pytest.raises(BarnabasError, match="Line 1 has vlaue in it; known are key, value"):
+        next(lines)
+
+
+def test_a_null_has_to_be_meant() -> None:
+    with pytest.raises(BarnabasError, match='Line 1 has no "value"'):
+        next(messages([b'{"key": "k"}'], LineRules(from_json=True)))
+    (message,) = messages([b'{"key": "k", "value": null}'], LineRules(from_json=True))
+    assert message.value is None
+
+
+def test_what_consume_prints_can_be_produced() -> None:
+    line = (
+        b'{"topic": "t", "partition": 1, "offset": 5, "timestamp": 7, "timestamp_type": '
+        b'"CreateTime", "key": null, "value": "v", "headers": []}'
+    )
+    (message,) = messages([line], LineRules(from_json=True))
+    assert (message.value, message.partition, message.timestamp) == (b"v", 1, 7)
+
+
+@pytest.mark.parametrize("text", ["-99999999d", "1900-01-01T00:00:00Z"])
+def test_before_1970_is_the_beginning(text: str) -> None:
+    assert parse_moment(text) == 0
+
+
+def test_the_log_says_why_a_group_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    from confluent_kafka import Consumer
+
+    from barnabas.testing import Broker
+
+    with caplog.at_level(logging.WARNING), Broker(memory=True) as broker:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "g",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.subscribe(["t"])
+        for _ in range(50):
+            consumer.poll(0.1)
+            if "groups are not served yet" in caplog.text:
+                break
+        consumer.close()
+    assert "use assign() instead of subscribe()" in caplog.text
