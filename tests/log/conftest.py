@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
@@ -12,9 +11,6 @@ from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.record import encode_batch
 from barnabas.world.memory import MemoryFiles
-
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
 
 NOW_MS = 1_700_000_000_000
 PLACE = TopicPartition("events", 0)

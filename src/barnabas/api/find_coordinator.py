@@ -38,12 +38,11 @@ def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorRespon
     if request.key_type == _GROUP and not call.peer.told_about_groups:
         # Clients only keep asking; without this line nobody would learn why nothing comes.
         call.peer.told_about_groups = True
-        host, port = call.peer.remote
-        _log.warning(
-            "A consumer at %s:%d asks for its group, and groups are not served yet: use assign() "
-            "instead of subscribe(), with an offset and enable.auto.commit=false.",
-            host, port,
-        )  # fmt: skip
+        _log.info(
+            "A consumer at %s:%d looks for its group, and groups are not served yet: partitions "
+            "that it assigns itself are, topics that it subscribes to are not.",
+            *call.peer.remote,
+        )
     coordinators = tuple(
         _nobody(key, *_refusal(call.version, request.key_type, key))
         for key in dict.fromkeys(request.coordinator_keys)
