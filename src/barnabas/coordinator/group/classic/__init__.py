@@ -1,0 +1,1 @@
+"""Groups whose members join, elect a leader and let it assign (JoinGroup and SyncGroup)."""

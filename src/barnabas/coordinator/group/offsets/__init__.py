@@ -1,0 +1,1 @@
+"""How far each group has got in each partition: commit, fetch, delete, expire."""

@@ -1,0 +1,81 @@
+"""One event's turn at a shard: what it knows, and everything that shall be done about it.
+
+A shard is plain code. An event (a request, a timer, a changed topic) comes with a Turn; the shard
+decides, and leaves on the Turn the records to write, the answers to give once they are committed,
+and the timers to set. The runtime does all of that; when it can not, it drops the shard and loads
+it again from the log, so there is no undoing.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, TypeVar, final
+
+from barnabas.cluster.image import Image
+from barnabas.model.errors import KafkaError
+
+R = TypeVar("R")
+
+
+class TimerKey(NamedTuple):
+    """Which timer. Setting one that is set already replaces it."""
+
+    kind: str
+    group: str
+    member: str = ""
+
+
+class Parked:
+    """The answer of a request that has to wait for others: it comes by a later `Turn.reply`."""
+
+
+PARKED: Final = Parked()
+
+
+class Waiter:
+    """Whoever waits for an answer. Shards only keep it and hand it back."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Any], None] | None = None
+
+
+@final
+class Turn(Generic[R]):
+    """One event being decided."""
+
+    __slots__ = ("_apply", "image", "monotonic_ms", "now_ms", "records", "replies", "timers")
+
+    def __init__(
+        self, now_ms: int, monotonic_ms: int, image: Image, apply: Callable[[R], None]
+    ) -> None:
+        self.now_ms: Final = now_ms
+        """Wall clock: for what is stored. It may jump."""
+        self.monotonic_ms: Final = monotonic_ms
+        """Never goes back: for deadlines."""
+        self.image: Final = image
+        """The topics there are now."""
+        self._apply = apply
+        self.records: list[R] = []
+        self.replies: list[tuple[Waiter, Any]] = []
+        self.timers: dict[TimerKey, int | None] = {}
+
+    def write(self, record: R) -> None:
+        """Have `record` written. It counts at once: whatever is decided next sees it."""
+        self.records.append(record)
+        self._apply(record)
+
+    def reply(self, waiter: Waiter, answer: Any) -> None:
+        """Answer somebody who was PARKED (or is asking now), once all records are committed."""
+        self.replies.append((waiter, answer))
+
+    def refuse(self, waiter: Waiter, error: KafkaError) -> None:
+        """Answer somebody who was PARKED with an error."""
+        self.replies.append((waiter, error))
+
+    def schedule(self, key: TimerKey, delay_ms: int) -> None:
+        """Call `fire(turn, key)` in `delay_ms`, once."""
+        self.timers[key] = delay_ms
+
+    def cancel(self, key: TimerKey) -> None:
+        """Forget the timer, if there is one."""
+        self.timers[key] = None
