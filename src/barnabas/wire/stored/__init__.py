@@ -9,6 +9,7 @@ from barnabas.wire.stored.classic_groups import (
     GroupMetadataMember,
     GroupMetadataValue,
 )
+from barnabas.wire.stored.codec import Ignored, Stored, decode, encode
 from barnabas.wire.stored.consumer_groups import (
     Assignment,
     ClassicMemberMetadata,
@@ -44,11 +45,15 @@ __all__ = [
     "GroupMetadata",
     "GroupMetadataMember",
     "GroupMetadataValue",
+    "Ignored",
     "OffsetCommit",
     "OffsetValue",
     "OwnedPartitions",
+    "Stored",
     "TargetAssignmentMember",
     "TargetAssignmentMemberValue",
     "TargetAssignmentMetadata",
     "TargetAssignmentMetadataValue",
+    "decode",
+    "encode",
 ]
