@@ -15,6 +15,7 @@ from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.producer_ids import ProducerIds
 from barnabas.api.table import SERVED
+from barnabas.broker.coordinators import Coordinators
 from barnabas.cluster.changes import Change, PartitionsAdded, TopicConfigChanged, TopicCreated
 from barnabas.cluster.changes import TopicDeleted as Deleted
 from barnabas.cluster.service import Cluster
@@ -103,11 +104,13 @@ class House:
         self.replicas = Replicas(self.store, self.work, pytest.fail)
         store = coordination or EmbeddedCoordination(":memory:")
         self.cluster = Cluster(store, self.config, entropy, clock)
+        self.coordinators = Coordinators(self.cluster, self.replicas, clock, entropy, self.work)
         self.peer = Peer(1, ("127.0.0.1", 50000), ("127.0.0.1", 9092))
         self.services = Services(
             node_id=NODE_ID,
             cluster=self.cluster,
             replicas=self.replicas,
+            groups=self.coordinators.groups,
             sessions=FetchSessions(clock, entropy),
             producer_ids=ProducerIds(self.cluster),
             clock=clock,
@@ -129,15 +132,20 @@ class House:
                 self.replicas.configure(topic)
             case Deleted(topic):
                 self.replicas.delete(topic)
+        self.coordinators.follow(change)
 
     def run(self, work: Any) -> Any:
         return self._runner.run(work)
 
     def close(self) -> None:
+        self.run(self._resign())
         self.run(self.cluster.close())
         self._threads.close()
         self.store.close()
         self._runner.close()
+
+    async def _resign(self) -> None:
+        self.coordinators.close()
 
     def ask(self, api: str, version: int, **body: Any) -> Any:
         """The answer to one request, read by kio at the same version."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.producer_ids import ProducerIds
 from barnabas.cluster.service import Cluster
+from barnabas.coordinator.group.service import GroupCoordinator
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.clock import Clock
 from barnabas.ports.entropy import Entropy
@@ -23,6 +24,7 @@ class Services:
     node_id: int
     cluster: Cluster
     replicas: Replicas
+    groups: GroupCoordinator
     sessions: FetchSessions
     producer_ids: ProducerIds
     clock: Clock

@@ -9,6 +9,7 @@ from barnabas.api.context import Services
 from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.producer_ids import ProducerIds
+from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.outside import Outside
 from barnabas.cluster.changes import (
@@ -62,6 +63,10 @@ class Broker:
                 _partitions_max(outside.descriptors),
             )
             self._replicas = Replicas(self._store, outside.work, self._disk_failed)
+            self._coordinators = Coordinators(
+                self._cluster, self._replicas, outside.clock, outside.entropy, outside.work
+            )
+            undo.callback(self._coordinators.close)
             limits = _net_limits(config, outside.descriptors)
             self._listener = Listener(Dispatcher(self._services()), limits)
             undo.push_async_callback(self._listener.stop, 0)
@@ -71,6 +76,7 @@ class Broker:
             await self._cluster.start(host, port, new_epochs=not self._store.clean)
             self._cluster.subscribe(self._changed)
             await self._replicas.open_all(self._cluster.image.topics.values())
+            self._coordinators.start()
             self._housekeeping = Housekeeping(
                 self._replicas, outside.clock, outside.work, lambda: self._cluster.image.config
             )
@@ -85,6 +91,7 @@ class Broker:
             node_id=self._config.node_id,
             cluster=self._cluster,
             replicas=self._replicas,
+            groups=self._coordinators.groups,
             sessions=FetchSessions(
                 outside.clock,
                 outside.entropy,
@@ -121,6 +128,7 @@ class Broker:
                     self._replicas.delete(topic)
                 case BrokerConfigChanged(config):
                     self._listener.limit(_net_limits(config, self._outside.descriptors))
+            self._coordinators.follow(change)
         except OSError as error:
             self._disk_failed(f"following a change of topics failed: {error}")
 
@@ -140,6 +148,8 @@ class Broker:
             steps.push_async_callback(self._cluster.close)
             steps.push_async_callback(self._replicas.settle)
             steps.push_async_callback(self._housekeeping.stop)
+            # Those who wait for others of their group learn that they must look elsewhere.
+            self._coordinators.close()
             self._replicas.wake_fetches()
             await self._listener.stop(GRACE_S)
 
@@ -148,6 +158,7 @@ class Broker:
 
     async def abandon(self) -> None:
         """Stop as a killed process would: nothing is saved that was not saved already."""
+        self._coordinators.close()
         await self._listener.stop(0)
         await self._housekeeping.stop()
         await self._replicas.settle()

@@ -128,6 +128,14 @@ class Partition:
         self._syncing = self._work.run(job.run)
         self._syncing.add_done_callback(lambda done: self._synced(job, done))
 
+    def durable(self) -> "asyncio.Future[None] | None":
+        """A future that is done once everything written so far is synced; None if it is."""
+        end = self.log.end_offset
+        if self.log.recovery_point >= end:
+            return None
+        self.sync()
+        return self._syncs.park(end)
+
     async def settle(self) -> None:
         """Wait until no sync is under way, and begin no other: the log is about to be closed."""
         while self._syncing is not None:

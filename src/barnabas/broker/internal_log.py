@@ -1,0 +1,66 @@
+"""A partition of an internal topic, as the coordinator on it sees it."""
+
+import asyncio
+from typing import Final
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.ports.work import Work
+from barnabas.replica.partition import Partition
+from barnabas.replica.service import Replicas
+from barnabas.wire.records.batch import parse_header
+
+_READ_BYTES: Final = 1024 * 1024
+
+
+class InternalLog:
+    """Appends, reads and shortens one partition that this broker leads."""
+
+    def __init__(self, partition: Partition, replicas: Replicas, work: Work) -> None:
+        self._partition = partition
+        self._replicas = replicas
+        self._work = work
+
+    @property
+    def start_offset(self) -> int:
+        """Where the log begins."""
+        return self._partition.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._partition.log.end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log."""
+        return self._partition.log.size
+
+    def append(self, batch: bytes, now_ms: int) -> "asyncio.Future[None] | None":
+        """Append at once; the future, if any, is done when the batch is committed."""
+        view = memoryview(bytearray(batch))
+        _, committed = self._partition.append(view, parse_header(view), now_ms)
+        return committed
+
+    async def read(self, offset: int) -> memoryview:
+        """Some whole batches, of which the first holds `offset`."""
+        partition = self._partition
+        found = partition.read(offset, _READ_BYTES, partition.high_watermark, at_least_one=True)
+        if isinstance(found, asyncio.Future):
+            found = await found
+        return memoryview(b"") if found is None else found.data
+
+    def begin_segment(self, now_ms: int) -> None:
+        """What is appended from now on goes into files of its own."""
+        self._partition.log.require_healthy()
+        self._partition.log.roll(now_ms)
+
+    async def forget_below(self, offset: int) -> None:
+        """Make the rest durable, then let the log begin at `offset`."""
+        durable = self._partition.durable()
+        if durable is not None:
+            await durable
+        log = self._partition.log
+        if log.failure is not None:
+            raise KafkaError(ErrorCode.kafka_storage_error, log.failure)
+        log.advance_start(offset)
+        await self._work.run(self._replicas.store.checkpoint_job())

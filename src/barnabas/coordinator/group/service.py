@@ -1,0 +1,233 @@
+"""The group coordinator, as the APIs ask it: finds the shard, and has it decide.
+
+Every method answers at once, or with a future when the answer has to wait; either raises
+KafkaError.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+from barnabas.cluster.image import Topic
+from barnabas.cluster.service import Cluster
+from barnabas.cluster.topics import NewTopic
+from barnabas.config.group_settings import GroupSettings
+from barnabas.coordinator.group.asks import (
+    Commit,
+    CommittedOffset,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    Described,
+    DescribedConsumerGroup,
+    Heartbeat,
+    Join,
+    Joined,
+    Leaver,
+    Left,
+    Listing,
+    Sync,
+    Synced,
+)
+from barnabas.coordinator.group.shard import GroupShard, GroupTurn
+from barnabas.coordinator.runtime.log import ShardLog
+from barnabas.coordinator.runtime.runtime import Runtime
+from barnabas.coordinator.runtime.turn import Waiter
+from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model.topics import CONSUMER_OFFSETS
+from barnabas.ports.clock import Clock
+from barnabas.ports.coordination import CoordinationError
+from barnabas.ports.entropy import Entropy
+from barnabas.wire.stored import Ignored, Stored, decode, encode
+
+T = TypeVar("T")
+Answer: TypeAlias = T | asyncio.Future[T]
+"""The answer, or a future of it."""
+
+_HASH_MASK: Final = 0x7FFFFFFF
+
+
+class StoredCodec:
+    """Records of `__consumer_offsets`; those of kinds not served here stay where they are."""
+
+    def encode(self, record: Stored) -> tuple[bytes, bytes | None]:
+        """Key and value."""
+        return encode(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> Stored | None:
+        """The record, or None."""
+        record = decode(key, value)
+        return None if isinstance(record, Ignored) else record
+
+
+class GroupCoordinator:
+    """Every group whose shard is in office at this broker."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, entropy: Entropy) -> None:
+        self._cluster = cluster
+        self._creation: asyncio.Lock = asyncio.Lock()
+        self._runtime: Runtime[Stored, GroupShard] = Runtime(
+            CONSUMER_OFFSETS,
+            lambda: GroupShard(self._settings, entropy),
+            StoredCodec(),
+            clock,
+            lambda: cluster.image,
+        )
+
+    def _settings(self) -> GroupSettings:
+        return self._cluster.image.config.groups
+
+    # --- office --------------------------------------------------------------------------------
+
+    async def ready(self) -> None:
+        """Make sure there is a topic to keep groups in."""
+        if CONSUMER_OFFSETS in self._cluster.image.topics:
+            return
+        async with self._creation:
+            if CONSUMER_OFFSETS not in self._cluster.image.topics:
+                await self._create_topic()
+
+    async def _create_topic(self) -> None:
+        try:
+            (result,) = await self._cluster.create_topics([self._new_topic()])
+        except (BarnabasError, CoordinationError) as error:
+            raise KafkaError(ErrorCode.coordinator_not_available, str(error)) from error
+        if result.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
+            message = result.message or result.code.name
+            raise KafkaError(ErrorCode.coordinator_not_available, message)
+
+    def _new_topic(self) -> NewTopic:
+        settings = self._settings()
+        return NewTopic(
+            CONSUMER_OFFSETS,
+            settings.offsets_partitions,
+            min(settings.offsets_replication_factor, len(self._cluster.image.brokers)),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_segment_bytes),
+            },
+        )
+
+    def elect(self, partition: int, log: ShardLog) -> None:
+        """This broker leads a partition of `__consumer_offsets`."""
+        self._runtime.elect(partition, log)
+
+    def resign(self, partition: int) -> None:
+        """It does so no more."""
+        self._runtime.resign(partition)
+
+    def topics_changed(self, topics: Collection[Topic]) -> None:
+        """Topics came, or got other partitions."""
+        self._runtime.topics_changed(topics)
+
+    def topics_deleted(self, topics: Collection[Topic]) -> None:
+        """Topics are gone."""
+        self._runtime.topics_deleted(topics)
+
+    def close(self) -> None:
+        """Nobody is coordinated here any more: those who wait are told."""
+        self._runtime.close()
+
+    def _ask(self, group_id: str, decide: Callable[[GroupShard, GroupTurn, Waiter], Any]) -> Any:
+        return self._runtime.ask(self._partition_of(group_id), decide)
+
+    def _partition_of(self, group_id: str) -> int:
+        topic = self._cluster.image.topics.get(CONSUMER_OFFSETS)
+        if topic is None:
+            raise KafkaError(ErrorCode.not_coordinator)
+        return (java_hash(group_id) & _HASH_MASK) % len(topic.partitions)
+
+    # --- classic groups ------------------------------------------------------------------------
+
+    def join(self, ask: Join) -> Answer[Joined]:
+        """JoinGroup."""
+        return self._ask(ask.group_id, lambda shard, turn, who: shard.classic.join(turn, who, ask))
+
+    def sync(self, ask: Sync) -> Answer[Synced]:
+        """SyncGroup."""
+        return self._ask(ask.group_id, lambda shard, turn, who: shard.classic.sync(turn, who, ask))
+
+    def heartbeat(self, ask: Heartbeat) -> Answer[None]:
+        """Heartbeat."""
+        return self._ask(ask.group_id, lambda shard, turn, _: shard.classic.heartbeat(turn, ask))
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> Answer[list[Left]]:
+        """LeaveGroup."""
+        return self._ask(
+            group_id, lambda shard, turn, _: shard.classic.leave(turn, group_id, leavers)
+        )
+
+    # --- consumer groups -----------------------------------------------------------------------
+
+    def consumer_heartbeat(self, ask: ConsumerHeartbeat) -> Answer[ConsumerHeartbeatAnswer]:
+        """ConsumerGroupHeartbeat."""
+        return self._ask(ask.group_id, lambda shard, turn, _: shard.consumer_heartbeat(turn, ask))
+
+    # --- offsets -------------------------------------------------------------------------------
+
+    def commit(self, ask: Commit) -> Answer[list[ErrorCode]]:
+        """OffsetCommit: one result for each partition."""
+        return self._ask(ask.group_id, lambda shard, turn, _: shard.commit(turn, ask))
+
+    def fetch_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        member_epoch: int,
+        partitions: Sequence[tuple[str, int]] | None,
+    ) -> Answer[Mapping[tuple[str, int], CommittedOffset]]:
+        """OffsetFetch: those of the partitions (None: of all) that have an offset."""
+        return self._ask(
+            group_id,
+            lambda shard, *_: shard.fetch_offsets(group_id, member_id, member_epoch, partitions),
+        )
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[str, int]]
+    ) -> Answer[list[ErrorCode]]:
+        """OffsetDelete: one result for each partition."""
+        return self._ask(
+            group_id, lambda shard, turn, _: shard.delete_offsets(turn, group_id, partitions)
+        )
+
+    # --- groups as such ------------------------------------------------------------------------
+
+    def list_groups(self) -> Answer[list[Listing]]:
+        """ListGroups: every group of every shard in office."""
+        lists = [
+            self._runtime.ask(partition, lambda shard, *_: shard.list_groups())
+            for partition in self._runtime.partitions()
+        ]
+        if any(isinstance(each, asyncio.Future) for each in lists):
+            return asyncio.ensure_future(_joined(lists))
+        return [listing for each in lists for listing in each]
+
+    def describe(self, group_id: str) -> Answer[Described]:
+        """DescribeGroups."""
+        return self._ask(group_id, lambda shard, *_: shard.classic.describe(group_id))
+
+    def describe_consumer(self, group_id: str) -> Answer[DescribedConsumerGroup]:
+        """ConsumerGroupDescribe."""
+        return self._ask(
+            group_id, lambda shard, turn, _: shard.consumer.describe(group_id, turn.image)
+        )
+
+    def delete_group(self, group_id: str) -> Answer[None]:
+        """DeleteGroups."""
+        return self._ask(group_id, lambda shard, turn, _: shard.delete_group(turn, group_id))
+
+
+async def _joined(lists: list[Answer[list[Listing]]]) -> list[Listing]:
+    found: list[Listing] = []
+    for each in lists:
+        found += await each if isinstance(each, asyncio.Future) else each
+    return found
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode()`: Kafka finds a group's partition by it, so logs can be exchanged."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(data), 2):
+        value = (value * 31 + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return value

@@ -1,0 +1,160 @@
+"""All groups of one partition of `__consumer_offsets`: routes every event to whom it concerns."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from barnabas.cluster.image import Topic
+from barnabas.config.group_settings import GroupSettings
+from barnabas.coordinator.group.asks import (
+    NO_GENERATION,
+    Commit,
+    CommittedOffset,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    Listing,
+)
+from barnabas.coordinator.group.classic.groups import ClassicGroups
+from barnabas.coordinator.group.consumer.groups import ConsumerGroups
+from barnabas.coordinator.group.group import Group
+from barnabas.coordinator.group.offsets.offsets import Offsets
+from barnabas.coordinator.runtime.turn import TimerKey, Turn
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.ports.entropy import Entropy
+from barnabas.wire.stored import GroupMetadata, OffsetCommit, Stored
+
+GroupTurn: TypeAlias = Turn[Stored]
+
+_EXPIRY: Final = TimerKey("expiry", "")
+
+
+class GroupShard:
+    """The groups, of either kind, and their offsets."""
+
+    def __init__(self, settings: Callable[[], GroupSettings], entropy: Entropy) -> None:
+        self._settings = settings
+        self.groups: dict[str, Group] = {}
+        self.classic = ClassicGroups(self.groups, settings, entropy)
+        self.consumer = ConsumerGroups(self.groups, settings, entropy)
+        self.offsets = Offsets(settings)
+
+    # --- what the runtime asks -----------------------------------------------------------------
+
+    def apply(self, record: Stored) -> None:
+        """A record that was just decided on, or read back."""
+        if isinstance(record, OffsetCommit):
+            self.offsets.apply(record)
+        elif isinstance(record, GroupMetadata):
+            self.classic.apply(record)
+        else:
+            self.consumer.apply(record)
+
+    def loaded(self, turn: GroupTurn) -> None:
+        """Sessions begin anew; offsets without a group get the group they belong to."""
+        for group_id in tuple(self.offsets.groups()):
+            if group_id not in self.groups:
+                self.classic.simple(group_id)
+        self.classic.loaded(turn)
+        self.consumer.loaded(turn)
+        self.offsets.forget_replaced_topics(turn)
+        self._expire_later(turn)
+
+    def fire(self, turn: GroupTurn, key: TimerKey) -> None:
+        """A timer: each kind of group has its own."""
+        if key == _EXPIRY:
+            self._expire(turn)
+        elif key.kind.startswith("classic-"):
+            self.classic.fire(turn, key)
+        else:
+            self.consumer.fire(turn, key)
+
+    def topics_changed(self, turn: GroupTurn, topics: Collection[Topic]) -> None:
+        """Only the coordinator's own assignments depend on topics."""
+        self.consumer.topics_changed(turn, topics)
+
+    def topics_deleted(self, turn: GroupTurn, topics: Collection[Topic]) -> None:
+        """Nobody shall go on in a new topic where the old one of its name was left."""
+        self.consumer.topics_deleted(turn, topics)
+        self.offsets.topics_deleted(turn, topics)
+
+    # --- offsets -------------------------------------------------------------------------------
+
+    def commit(self, turn: GroupTurn, ask: Commit) -> list[ErrorCode]:
+        """Somebody without a generation commits for a group of its own making."""
+        group = self.groups.get(ask.group_id)
+        if group is None:
+            if ask.generation >= 0:
+                raise KafkaError(
+                    ErrorCode.group_id_not_found
+                    if ask.knows_epochs
+                    else ErrorCode.illegal_generation
+                )
+            group = self.classic.simple(ask.group_id)
+        return self.offsets.commit(turn, group, ask)
+
+    def fetch_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        member_epoch: int,
+        partitions: Sequence[tuple[str, int]] | None,
+    ) -> Mapping[tuple[str, int], CommittedOffset]:
+        """Those of the partitions (None: of all) that have an offset."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.check_fetch(member_id, member_epoch)
+        elif member_id or member_epoch != NO_GENERATION:
+            raise KafkaError(ErrorCode.group_id_not_found)
+        if partitions is None:
+            return self.offsets.all_of(group_id)
+        found = ((each, self.offsets.fetch(group_id, *each)) for each in partitions)
+        return {partition: offset for partition, offset in found if offset is not None}
+
+    def delete_offsets(
+        self, turn: GroupTurn, group_id: str, partitions: Sequence[tuple[str, int]]
+    ) -> list[ErrorCode]:
+        """OffsetDelete."""
+        group = self._existing(group_id)
+        group.check_offset_delete()
+        return self.offsets.delete(turn, group, partitions)
+
+    # --- groups as such ------------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self, turn: GroupTurn, ask: ConsumerHeartbeat
+    ) -> ConsumerHeartbeatAnswer:
+        """ConsumerGroupHeartbeat."""
+        return self.consumer.heartbeat(turn, ask)
+
+    def list_groups(self) -> list[Listing]:
+        """Every group."""
+        return [group.listing for group in self.groups.values()]
+
+    def delete_group(self, turn: GroupTurn, group_id: str) -> None:
+        """A group without members, and all of its offsets."""
+        group = self._existing(group_id)
+        group.check_delete()
+        self.offsets.delete_all(turn, group_id)
+        self._remove(turn, group)
+
+    def _existing(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+        return group
+
+    def _remove(self, turn: GroupTurn, group: Group) -> None:
+        for record in tuple(group.tombstones()):
+            turn.write(record)
+        self.groups.pop(group.group_id, None)
+
+    # --- expiry --------------------------------------------------------------------------------
+
+    def _expire_later(self, turn: GroupTurn) -> None:
+        turn.schedule(_EXPIRY, self._settings().offsets_retention_check_interval_ms)
+
+    def _expire(self, turn: GroupTurn) -> None:
+        """Let go of offsets that nobody has used for long, and of groups that hold none."""
+        for group in tuple(self.groups.values()):
+            if self.offsets.expire(turn, group) and group.is_empty:
+                self._remove(turn, group)
+        self._expire_later(turn)

@@ -1,0 +1,43 @@
+"""What a shard's partition must be able to do. (The broker hands in one that it leads.)"""
+
+import asyncio
+from typing import Protocol
+
+
+class ShardLog(Protocol):
+    """One partition of an internal topic, as its leader has it."""
+
+    @property
+    def start_offset(self) -> int:
+        """Where the log begins."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log."""
+        ...
+
+    def append(self, batch: bytes, now_ms: int) -> "asyncio.Future[None] | None":
+        """Append at once. The future, if any, is done when the batch is committed.
+
+        Raises KafkaError or OSError when nothing was appended; the future fails when what was
+        appended will never be committed.
+        """
+        ...
+
+    async def read(self, offset: int) -> memoryview:
+        """Some whole batches, of which the first holds `offset`; empty at the end of the log."""
+        ...
+
+    def begin_segment(self, now_ms: int) -> None:
+        """What is appended from now on goes into files of its own."""
+        ...
+
+    async def forget_below(self, offset: int) -> None:
+        """Make the rest of the log durable, then let it begin at `offset`."""
+        ...

@@ -1,0 +1,271 @@
+"""One shard in office: it is loaded, has its turns, and is loaded anew when an append failed."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from barnabas.cluster.image import Image, Topic
+from barnabas.coordinator.runtime.batches import pack
+from barnabas.coordinator.runtime.loading import live_records, rewrite_if_wasteful
+from barnabas.coordinator.runtime.log import ShardLog
+from barnabas.coordinator.runtime.shard import Shard
+from barnabas.coordinator.runtime.turn import PARKED, TimerKey, Turn, Waiter
+from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
+from barnabas.ports.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Shard[Any])
+Replies = list[tuple[Waiter, Any]]
+
+_APPLIED_AT_ONCE: Final = 1000
+"""Records that are applied before others get their turn on the loop."""
+
+_LOAD_AGAIN_S: Final = 1.0
+_LOAD_AGAIN_S_MAX: Final = 60.0
+
+
+class Codec(Protocol[R]):
+    """Records to bytes and back."""
+
+    def encode(self, record: R) -> tuple[bytes, bytes | None]:
+        """Key and value."""
+        ...
+
+    def decode(self, key: bytes, value: bytes | None) -> R | None:
+        """The record, or None for one that is of no use here. DecodeError if damaged."""
+        ...
+
+
+class Seat(Generic[R, S]):
+    """A shard, its partition, its timers and those who wait for its answers."""
+
+    def __init__(
+        self,
+        name: str,
+        log: ShardLog,
+        new_shard: Callable[[], S],
+        codec: Codec[R],
+        clock: Clock,
+        image: Callable[[], Image],
+    ) -> None:
+        self.name = name
+        self._log = log
+        self._new_shard = new_shard
+        self._codec = codec
+        self._clock = clock
+        self._image = image
+        self._shard: S | None = None
+        self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._uncommitted: asyncio.Future[None] | None = None
+        self._closed = False
+        self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def ask(self, decide: Callable[[S, Turn[R], Waiter], Any]) -> Any:
+        """The answer, or a future of it when it has to wait for a commit or for others.
+
+        Raises KafkaError when the request is refused.
+        """
+        shard = self._shard
+        if shard is None:
+            raise self._absence()
+        waiter, turn = Waiter(), self._turn(shard)
+        answer = self._decided(turn, lambda: decide(shard, turn, waiter))
+        if answer is PARKED:
+            promised = self._wait(waiter)
+            self._settle(turn)
+            return promised
+        if not self._settle(turn):
+            raise KafkaError(ErrorCode.not_coordinator)
+        if self._uncommitted is None:
+            return answer
+        promised = self._wait(waiter)
+        self._deliver_once_committed([(waiter, answer)])
+        return promised
+
+    def _absence(self) -> KafkaError:
+        if self._closed:
+            return KafkaError(ErrorCode.not_coordinator)
+        return KafkaError(ErrorCode.coordinator_load_in_progress)
+
+    def _turn(self, shard: S) -> Turn[R]:
+        clock = self._clock
+        return Turn(clock.wall_ms(), int(clock.monotonic() * 1000), self._image(), shard.apply)
+
+    def _decided(self, turn: Turn[R], decide: Callable[[], Any]) -> Any:
+        """A refusal is an answer like any other; anything else that is raised is a defect, and
+        what the shard holds now can not be trusted."""
+        try:
+            return decide()
+        except KafkaError:
+            if turn.records or turn.replies:
+                logger.exception("%s refused what it had half done: it is loaded anew", self.name)
+                self._drop(ErrorCode.not_coordinator)
+            raise
+        except Exception as error:
+            logger.exception("a defect in %s: it is loaded anew", self.name)
+            self._drop(ErrorCode.not_coordinator)
+            raise KafkaError(ErrorCode.unknown_server_error, "A defect; see the log.") from error
+
+    def _wait(self, waiter: Waiter) -> "asyncio.Future[Any]":
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+
+        def answer(value: Any) -> None:
+            if future.done():
+                return  # Whoever asked has gone.
+            if isinstance(value, KafkaError):
+                future.set_exception(value)
+            else:
+                future.set_result(value)
+
+        waiter.answer = answer
+        return future
+
+    # --- doing what was decided ----------------------------------------------------------------
+
+    def _settle(self, turn: Turn[R]) -> bool:
+        """Whether everything that was decided is done, or will be once it is committed."""
+        self._set_timers(turn)
+        if turn.records and not self._write(turn):
+            return False
+        if turn.replies:
+            self._deliver_once_committed(turn.replies)
+        return True
+
+    def _set_timers(self, turn: Turn[R]) -> None:
+        for key, delay_ms in turn.timers.items():
+            old = self._timers.pop(key, None)
+            if old is not None:
+                old.cancel()
+            if delay_ms is not None:
+                loop = asyncio.get_running_loop()
+                self._timers[key] = loop.call_later(delay_ms / 1000, self._fire, key)
+
+    def _write(self, turn: Turn[R]) -> bool:
+        encode = self._codec.encode
+        try:
+            for batch in pack(map(encode, turn.records), turn.now_ms):
+                committed = self._log.append(batch, turn.now_ms)
+                if committed is not None:
+                    self._uncommitted = committed
+                    committed.add_done_callback(self._committed)
+        except (KafkaError, OSError) as error:
+            logger.error("%s could not be written, and is loaded anew: %s", self.name, error)
+            self._drop(ErrorCode.not_coordinator)
+            return False
+        return True
+
+    def _committed(self, done: "asyncio.Future[None]") -> None:
+        if done is self._uncommitted:
+            self._uncommitted = None
+        error = None if done.cancelled() else done.exception()
+        if (done.cancelled() or error is not None) and self._shard is not None:
+            logger.error("%s was not committed, and is loaded anew: %s", self.name, error)
+            self._drop(ErrorCode.not_coordinator)
+
+    def _deliver_once_committed(self, replies: Replies) -> None:
+        """What an answer tells of must not be undone: so it waits, even if it wrote nothing."""
+        if self._uncommitted is None:
+            _deliver(replies)
+            return
+
+        def committed(done: "asyncio.Future[None]") -> None:
+            if not done.cancelled() and done.exception() is None:
+                _deliver(replies)
+
+        self._uncommitted.add_done_callback(committed)
+
+    # --- what comes by itself ------------------------------------------------------------------
+
+    def _fire(self, key: TimerKey) -> None:
+        self._timers.pop(key, None)
+        self._tell(lambda shard, turn: shard.fire(turn, key))
+
+    def topics_changed(self, topics: Collection[Topic]) -> None:
+        """Topics came, or got other partitions."""
+        self._tell(lambda shard, turn: shard.topics_changed(turn, topics))
+
+    def topics_deleted(self, topics: Collection[Topic]) -> None:
+        """Topics are gone."""
+        self._tell(lambda shard, turn: shard.topics_deleted(turn, topics))
+
+    def _tell(self, event: Callable[[S, Turn[R]], None]) -> None:
+        shard = self._shard
+        if shard is None:
+            return  # It sees how things are once it is loaded.
+        turn = self._turn(shard)
+        try:
+            self._decided(turn, lambda: event(shard, turn))
+        except KafkaError:
+            return  # A defect, told and dealt with.
+        self._settle(turn)
+
+    # --- loading -------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """Read the log back, then take office."""
+        patience_s = _LOAD_AGAIN_S
+        while not self._closed:
+            try:
+                shard = await self._read_back()
+            except (KafkaError, DecodeError, OSError) as error:
+                logger.error("%s can not be loaded and is tried again: %s", self.name, error)
+                await asyncio.sleep(patience_s)
+                patience_s = min(patience_s * 2, _LOAD_AGAIN_S_MAX)
+                continue
+            turn = self._turn(shard)
+            shard.loaded(turn)
+            self._shard = shard
+            self._settle(turn)
+            return
+
+    async def _read_back(self) -> S:
+        live = await live_records(self._log)
+        await rewrite_if_wasteful(self._log, live, self._clock.wall_ms())
+        shard = self._new_shard()
+        for count, (key, value) in enumerate(live.items(), 1):
+            try:
+                record = self._codec.decode(key, value)
+            except DecodeError as error:
+                logger.error("%s holds a record that can not be read: %s", self.name, error)
+                continue
+            if record is not None:
+                shard.apply(record)
+            if count % _APPLIED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return shard
+
+    def _drop(self, code: ErrorCode) -> None:
+        """Forget the shard; everybody who waits is told to look for their coordinator again."""
+        self._shard = None
+        self._uncommitted = None
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_exception(KafkaError(code))
+        self._waiting.clear()
+        if not self._closed:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    # --- ending --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave office: this broker does not lead the partition any more, or stops."""
+        self._closed = True
+        self._loading.cancel()
+        self._drop(ErrorCode.not_coordinator)
+
+
+def _deliver(replies: Replies) -> None:
+    for waiter, value in replies:
+        if waiter.answer is not None:
+            waiter.answer(value)
