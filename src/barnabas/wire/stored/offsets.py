@@ -33,6 +33,7 @@ _OFFSET_AND_EPOCH: Final = struct.Struct(">hqi")
 _OFFSET: Final = struct.Struct(">hq")
 _TWO_TIMES: Final = struct.Struct(">qq")
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
+_ONE_TAG_BYTES: Final = len(_TOPIC_ID_TAG) + len(NO_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +111,24 @@ def _current(value: bytes) -> OffsetValue:
     _, offset, leader_epoch = _OFFSET_AND_EPOCH.unpack_from(value)
     metadata, position = read_compact_string(value, _OFFSET_AND_EPOCH.size)
     (commit_timestamp,) = INT64.unpack_from(value, position)
-    topic_id = NO_TOPIC_ID
-    tags, _ = read_tags(value, position + 8)
-    if 0 in tags:
-        topic_id = Cursor(value, tags[0], flexible=True).uuid()
     return OffsetValue(
         offset=offset,
         leader_epoch=leader_epoch,
         metadata=metadata,
         commit_timestamp=commit_timestamp,
-        topic_id=topic_id,
+        topic_id=_topic_id(value, position + 8),
     )
+
+
+def _topic_id(value: bytes, position: int) -> bytes:
+    tags = value[position:]
+    if tags == NO_TAGS:
+        return NO_TOPIC_ID
+    if len(tags) == _ONE_TAG_BYTES and tags.startswith(_TOPIC_ID_TAG):
+        return tags[len(_TOPIC_ID_TAG) :]
+    # Only a later Kafka writes anything else.
+    starts, _ = read_tags(value, position)
+    return Cursor(value, starts[0], flexible=True).uuid() if 0 in starts else NO_TOPIC_ID
 
 
 def _older(value: bytes, number: int) -> OffsetValue:
