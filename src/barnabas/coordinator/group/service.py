@@ -6,7 +6,7 @@ KafkaError.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.cluster.image import Topic
 from barnabas.cluster.service import Cluster
@@ -28,10 +28,9 @@ from barnabas.coordinator.group.asks import (
     Sync,
     Synced,
 )
-from barnabas.coordinator.group.shard import GroupShard, GroupTurn
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
-from barnabas.coordinator.runtime.turn import Waiter
+from barnabas.coordinator.runtime.turn import Answer, Parked, Waiter
 from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model.topics import CONSUMER_OFFSETS
 from barnabas.ports.clock import Clock
@@ -39,9 +38,10 @@ from barnabas.ports.coordination import CoordinationError
 from barnabas.ports.entropy import Entropy
 from barnabas.wire.stored import Ignored, Stored, decode, encode
 
+if TYPE_CHECKING:
+    from barnabas.coordinator.group.shard import GroupShard, GroupTurn
+
 T = TypeVar("T")
-Answer: TypeAlias = T | asyncio.Future[T]
-"""The answer, or a future of it."""
 
 _HASH_MASK: Final = 0x7FFFFFFF
 
@@ -64,10 +64,11 @@ class GroupCoordinator:
 
     def __init__(self, cluster: Cluster, clock: Clock, entropy: Entropy) -> None:
         self._cluster = cluster
+        self._entropy = entropy
         self._creation: asyncio.Lock = asyncio.Lock()
         self._runtime: Runtime[Stored, GroupShard] = Runtime(
             CONSUMER_OFFSETS,
-            lambda: GroupShard(self._settings, entropy),
+            self._new_shard,
             StoredCodec(),
             clock,
             lambda: cluster.image,
@@ -75,6 +76,12 @@ class GroupCoordinator:
 
     def _settings(self) -> GroupSettings:
         return self._cluster.image.config.groups
+
+    def _new_shard(self) -> "GroupShard":
+        # Imported when there are groups to load: a broker without any starts quicker.
+        from barnabas.coordinator.group.shard import GroupShard
+
+        return GroupShard(self._settings, self._entropy)
 
     # --- office --------------------------------------------------------------------------------
 
@@ -128,7 +135,9 @@ class GroupCoordinator:
         """Nobody is coordinated here any more: those who wait are told."""
         self._runtime.close()
 
-    def _ask(self, group_id: str, decide: Callable[[GroupShard, GroupTurn, Waiter], Any]) -> Any:
+    def _ask(
+        self, group_id: str, decide: "Callable[[GroupShard, GroupTurn, Waiter], T | Parked]"
+    ) -> Answer[T]:
         return self._runtime.ask(self._partition_of(group_id), decide)
 
     def _partition_of(self, group_id: str) -> int:
@@ -200,7 +209,7 @@ class GroupCoordinator:
         ]
         if any(isinstance(each, asyncio.Future) for each in lists):
             return asyncio.ensure_future(_joined(lists))
-        return [listing for each in lists for listing in each]
+        return [listing for each in lists if isinstance(each, list) for listing in each]
 
     def describe(self, group_id: str) -> Answer[Described]:
         """DescribeGroups."""

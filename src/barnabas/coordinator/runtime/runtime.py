@@ -7,11 +7,12 @@ from barnabas.cluster.image import Image, Topic
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.seat import Codec, Seat
 from barnabas.coordinator.runtime.shard import Shard
-from barnabas.coordinator.runtime.turn import Turn, Waiter
+from barnabas.coordinator.runtime.turn import Answer, Parked, Turn, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.clock import Clock
 
 R = TypeVar("R")
+T = TypeVar("T")
 S = TypeVar("S", bound=Shard[Any])
 
 
@@ -51,7 +52,7 @@ class Runtime(Generic[R, S]):
         if seat is not None:
             seat.close()
 
-    def ask(self, partition: int, decide: Callable[[S, Turn[R], Waiter], Any]) -> Any:
+    def ask(self, partition: int, decide: Callable[[S, Turn[R], Waiter], T | Parked]) -> Answer[T]:
         """What the shard of `partition` decides, or a future of it. Raises KafkaError."""
         seat = self._seats.get(partition)
         if seat is None:

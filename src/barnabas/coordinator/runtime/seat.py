@@ -10,13 +10,14 @@ from barnabas.coordinator.runtime.batches import pack
 from barnabas.coordinator.runtime.loading import live_records, rewrite_if_wasteful
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.shard import Shard
-from barnabas.coordinator.runtime.turn import PARKED, TimerKey, Turn, Waiter
+from barnabas.coordinator.runtime.turn import Answer, Parked, TimerKey, Turn, Waiter
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
 from barnabas.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+T = TypeVar("T")
 S = TypeVar("S", bound=Shard[Any])
 Replies = list[tuple[Waiter, Any]]
 
@@ -66,7 +67,7 @@ class Seat(Generic[R, S]):
 
     # --- asking --------------------------------------------------------------------------------
 
-    def ask(self, decide: Callable[[S, Turn[R], Waiter], Any]) -> Any:
+    def ask(self, decide: Callable[[S, Turn[R], Waiter], T | Parked]) -> Answer[T]:
         """The answer, or a future of it when it has to wait for a commit or for others.
 
         Raises KafkaError when the request is refused.
@@ -76,7 +77,7 @@ class Seat(Generic[R, S]):
             raise self._absence()
         waiter, turn = Waiter(), self._turn(shard)
         answer = self._decided(turn, lambda: decide(shard, turn, waiter))
-        if answer is PARKED:
+        if isinstance(answer, Parked):
             promised = self._wait(waiter)
             self._settle(turn)
             return promised
@@ -97,7 +98,7 @@ class Seat(Generic[R, S]):
         clock = self._clock
         return Turn(clock.wall_ms(), int(clock.monotonic() * 1000), self._image(), shard.apply)
 
-    def _decided(self, turn: Turn[R], decide: Callable[[], Any]) -> Any:
+    def _decided(self, turn: Turn[R], decide: Callable[[], T]) -> T:
         """A refusal is an answer like any other; anything else that is raised is a defect, and
         what the shard holds now can not be trusted."""
         try:

@@ -6,13 +6,18 @@ and the timers to set. The runtime does all of that; when it can not, it drops t
 it again from the log, so there is no undoing.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar, final
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, final
 
 from barnabas.cluster.image import Image
 from barnabas.model.errors import KafkaError
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+Answer: TypeAlias = T | asyncio.Future[T]
+"""The answer, or a future of it."""
 
 
 class TimerKey(NamedTuple):

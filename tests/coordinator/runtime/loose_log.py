@@ -1,0 +1,73 @@
+"""A log in memory whose commits and failures a test decides on."""
+
+import asyncio
+
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.records.batch import parse_header, stamp, walk
+
+
+class LooseLog:
+    """Commits at once, unless it is told to `hold`."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, bytes]] = []
+        self.start_offset = 0
+        self.end_offset = 0
+        self.committed = 0
+        self.hold = False
+        self.refuses = False
+        self.unreadable = 0
+        self.segments: list[int] = []
+        self.held: list[asyncio.Future[None]] = []
+
+    @property
+    def size(self) -> int:
+        return sum(len(batch) for _, batch in self.batches)
+
+    def append(self, batch: bytes, now_ms: int) -> "asyncio.Future[None] | None":
+        if self.refuses:
+            raise KafkaError(ErrorCode.kafka_storage_error, "No space left on device.")
+        memory = bytearray(batch)
+        stamp(memory, 0, self.end_offset, 0)
+        header = parse_header(memory)
+        self.batches.append((header.last_offset, bytes(memory)))
+        self.end_offset = header.last_offset + 1
+        if not self.hold:
+            self.committed = self.end_offset
+            return None
+        self.held.append(asyncio.get_running_loop().create_future())
+        return self.held[-1]
+
+    def release(self) -> None:
+        """Everything is committed."""
+        self.committed = self.end_offset
+        for future in self.held:
+            future.set_result(None)
+        self.held = []
+
+    def lose(self) -> None:
+        """What is not committed will never be."""
+        self.batches = [each for each in self.batches if each[0] < self.committed]
+        self.end_offset = self.committed
+        for future in self.held:
+            future.set_exception(KafkaError(ErrorCode.not_leader_or_follower))
+        self.held = []
+
+    async def read(self, offset: int) -> memoryview:
+        if self.unreadable:
+            self.unreadable -= 1
+            raise KafkaError(ErrorCode.corrupt_message, "damaged")
+        for last, batch in self.batches:
+            if offset <= last < self.committed:
+                return memoryview(batch)
+        return memoryview(b"")
+
+    def begin_segment(self, now_ms: int) -> None:
+        self.segments.append(self.end_offset)
+
+    async def forget_below(self, offset: int) -> None:
+        self.start_offset = offset
+        self.batches = [each for each in self.batches if each[0] >= offset]
+
+    def records(self) -> int:
+        return sum(header.count for _, batch in self.batches for _, header in walk(batch))
