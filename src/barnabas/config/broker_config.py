@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from barnabas.config.broker_keys import BROKER_KEYS, synonyms_of
+from barnabas.config.group_keys import read_group_settings
 from barnabas.config.keys import ConfigSource, Value, invalid, parse_value
 from barnabas.config.listeners import (
     Listener,
@@ -44,6 +45,7 @@ class BrokerConfig:
         self._read_identity()
         self._read_network()
         self._read_work()
+        self.groups = read_group_settings(self._values)
 
     def __getitem__(self, name: str) -> Value:
         """The effective value of any broker key."""

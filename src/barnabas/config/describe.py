@@ -50,6 +50,8 @@ def describe_topic(overrides: Mapping[str, str], config: BrokerConfig) -> Iterat
 def describe_broker(config: BrokerConfig) -> Iterator[Described]:
     """Every broker key as it is in force on this broker, in alphabetical order."""
     for key in BROKER_KEYS.values():
+        if key.internal and key.name not in config.static:
+            continue
         yield _described(
             key,
             format_value(config[key.name]),

@@ -20,8 +20,6 @@ class GroupSettings:
     offsets_segment_bytes: int = 100 * 1024 * 1024
     offsets_compression: int = 0
     """The codec's number in a batch header; 0 for none."""
-    offsets_load_buffer_bytes: int = 5 * 1024 * 1024
-    offsets_commit_timeout_ms: int = 5_000
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
     consumer_session_timeout_ms: int = 45_000
