@@ -5,13 +5,14 @@ loaded subscribers. Last, topic by topic, partitions move from its most to its l
 subscribers until they differ by at most one, over and over until nothing moves any more.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import Final
 
 from barnabas.coordinator.assignors.claims import claim
 from barnabas.coordinator.assignors.order import topic_order
 from barnabas.coordinator.assignors.spec import Assignment, GroupSpec, TopicId
+from barnabas.coordinator.assignors.subscribers import Audience, audiences
 
 BALANCE_ROUNDS_MAX: Final = 16
 """Kafka's bound. Chains of overlapping subscriptions can pass one partition along for long; every
@@ -35,16 +36,16 @@ class _Shares:
 
     def __init__(self, spec: GroupSpec) -> None:
         self._members = sorted(spec.members)
-        self._groups, self._subscribers = _subscribers(spec, self._members)
+        self._audiences, self._readers = audiences(spec, self._members)
         self._sizes = [0] * len(self._members)
-        self._even_groups: set[_Group] = set()
+        self._even: set[Audience] = set()
         # The topics whose partitions weigh heaviest on their few subscribers come first: those
         # that many can take are left to fill the gaps.
-        self.topics = sorted(self._groups, key=lambda topic: self._weight(topic, spec))
+        self.topics = sorted(self._audiences, key=lambda topic: self._weight(topic, spec))
         self._owned: dict[TopicId, dict[int, set[int]]] = {topic: {} for topic in self.topics}
 
     def _weight(self, topic: TopicId, spec: GroupSpec) -> tuple[float, int, tuple[int, int]]:
-        count = len(self._subscribers[self._groups[topic]])
+        count = len(self._readers[self._audiences[topic]])
         return -(spec.partitions[topic] / count), count, topic_order(topic)
 
     def keep(self, kept: Mapping[str, Assignment]) -> None:
@@ -56,8 +57,8 @@ class _Shares:
 
     def hand_out(self, topic: TopicId, free: Sequence[int]) -> None:
         """Give partitions that nobody has to the topic's least loaded subscribers."""
-        subscribers = self._subscribers[self._groups[topic]]
-        takers = nsmallest(len(free), subscribers, key=self._sizes.__getitem__)
+        readers = self._readers[self._audiences[topic]]
+        takers = nsmallest(len(free), readers, key=self._sizes.__getitem__)
         for partition, (taker, _) in zip(free, _takers(takers, self._sizes), strict=False):
             self._give(topic, partition, taker)
 
@@ -67,7 +68,7 @@ class _Shares:
 
     def balance(self) -> None:
         """Even out topic after topic until a whole round has changed nothing."""
-        shared = [t for t in self.topics if len(self._subscribers[self._groups[t]]) > 1]
+        shared = [t for t in self.topics if len(self._readers[self._audiences[t]]) > 1]
         last_changed: TopicId | None = None
         for _ in range(BALANCE_ROUNDS_MAX):
             for topic in shared:
@@ -78,31 +79,37 @@ class _Shares:
 
     def _even_out(self, topic: TopicId) -> bool:
         """Move partitions of `topic` off its most loaded subscribers; whether any moved."""
-        group = self._groups[topic]
-        if group in self._even_groups:
+        audience = self._audiences[topic]
+        if audience in self._even:
             return False
-        subscribers = self._subscribers[group]
-        loads = [self._sizes[member] for member in subscribers]
-        if max(loads) - min(loads) <= 1:
-            self._even_groups.add(group)
+        sizes = self._sizes
+        readers = self._readers[audience]
+        loads = [sizes[reader] for reader in readers]
+        lowest = min(loads)
+        if max(loads) - lowest <= 1:
+            self._even.add(audience)
             return False
-        ranked = sorted(subscribers, key=self._sizes.__getitem__)
-        owned = self._owned[topic]
-        spare = {owner: sorted(partitions) for owner, partitions in owned.items()}
+        spare = {owner: sorted(parts) for owner, parts in self._owned[topic].items() if parts}
+        if max((sizes[owner] for owner in spare), default=0) - lowest <= 1:
+            return False
+        self._move(topic, readers, spare)
+        self._even.clear()
+        return True
+
+    def _move(self, topic: TopicId, readers: Sequence[int], spare: Mapping[int, list[int]]) -> None:
+        """Move what is to `spare` until the topic's readers are as even as that makes them."""
+        ranked = sorted(readers, key=self._sizes.__getitem__)
         takers = _takers(ranked, self._sizes)
-        moved = False
-        for giver, high in _givers(ranked[::-1], self._sizes, spare):
+        # Without rivals, a single owner need not be looked for among thousands of readers.
+        line = ranked[::-1] if len(spare) > 1 else list(spare)
+        for giver, high in _givers(line, self._sizes, spare):
             taker, low = next(takers)
             if high - low <= 1:
-                break
+                return
             partition = spare[giver].pop()
-            owned[giver].remove(partition)
+            self._owned[topic][giver].remove(partition)
             self._sizes[giver] -= 1
             self._give(topic, partition, taker)
-            moved = True
-        if moved:
-            self._even_groups.clear()
-        return moved
 
     def assignment(self) -> dict[str, Assignment]:
         """The shares, by member id."""
@@ -112,32 +119,6 @@ class _Shares:
                 if partitions:
                     result[self._members[member]][topic] = frozenset(partitions)
         return result
-
-
-_Group = tuple[int, ...]  # which of the distinct subscriptions hold a topic
-
-
-def _subscribers(
-    spec: GroupSpec, members: Sequence[str]
-) -> tuple[dict[TopicId, _Group], dict[_Group, list[int]]]:
-    """The group of subscribers of each topic that exists, and the members in each group.
-
-    Distinct subscriptions are few where members are many, so topics share their lists.
-    """
-    by_subscription: dict[frozenset[TopicId], list[int]] = {}
-    for member, name in enumerate(members):
-        by_subscription.setdefault(spec.members[name].topics, []).append(member)
-    holders: dict[TopicId, list[int]] = {}
-    for number, topics in enumerate(by_subscription):
-        for topic in topics:
-            if topic in spec.partitions:
-                holders.setdefault(topic, []).append(number)
-    places = list(by_subscription.values())
-    groups = {topic: tuple(numbers) for topic, numbers in holders.items()}
-    return groups, {
-        group: sorted(member for number in group for member in places[number])
-        for group in set(groups.values())
-    }
 
 
 def _takers(ranked: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -157,14 +138,13 @@ def _takers(ranked: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[int, 
 
 
 def _givers(
-    ranked: Iterable[int], sizes: Sequence[int], spare: Mapping[int, Sequence[int]]
+    line: list[int], sizes: Sequence[int], spare: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """Who gives the next partition, and how many it has; from the most loaded (`ranked`) down.
+    """Who gives the next partition, and how many it has; `line` begins with the most loaded.
 
     The mirror image of `_takers`, except that a member with nothing to spare falls out: the first
     in line takes its place, which is the order in which Kafka asks.
     """
-    line = list(ranked)
     level = first = cursor = end = 0
     while True:
         if cursor >= end:

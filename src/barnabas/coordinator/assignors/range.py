@@ -9,7 +9,8 @@ given what it had before. The last assignment plays no part.
 from collections.abc import Iterator
 
 from barnabas.coordinator.assignors.order import text_order
-from barnabas.coordinator.assignors.spec import Assignment, GroupSpec, MemberSpec, TopicId
+from barnabas.coordinator.assignors.spec import Assignment, GroupSpec, MemberSpec
+from barnabas.coordinator.assignors.subscribers import audiences
 
 
 class RangeAssignor:
@@ -19,23 +20,14 @@ class RangeAssignor:
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Cut every topic into one run per subscriber, the longer ones first."""
-        assignment: dict[str, Assignment] = {member: {} for member in spec.members}
-        for topic, subscribers in _subscribers(spec).items():
-            runs = _runs(spec.partitions[topic], len(subscribers))
-            for member, run in zip(subscribers, runs, strict=True):
-                if run:
-                    assignment[member][topic] = frozenset(run)
-        return assignment
-
-
-def _subscribers(spec: GroupSpec) -> dict[TopicId, list[str]]:
-    """The subscribers of every topic that exists, in the members' order."""
-    subscribers: dict[TopicId, list[str]] = {}
-    for member_id, member in sorted(spec.members.items(), key=_place):
-        for topic in member.topics:
-            if topic in spec.partitions:
-                subscribers.setdefault(topic, []).append(member_id)
-    return subscribers
+        members = [member_id for member_id, _ in sorted(spec.members.items(), key=_place)]
+        shares: list[Assignment] = [{} for _ in members]
+        of_topic, readers = audiences(spec, members)
+        for topic, audience in of_topic.items():
+            places = readers[audience]
+            for place, run in zip(places, _runs(spec.partitions[topic], len(places)), strict=False):
+                shares[place][topic] = run
+        return dict(zip(members, shares, strict=True))
 
 
 def _place(entry: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
@@ -45,10 +37,12 @@ def _place(entry: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
     return False, text_order(member.instance_id)
 
 
-def _runs(partitions: int, members: int) -> Iterator[range]:
-    """One run of partitions for each of `members`; the first ones take what is left over."""
+def _runs(partitions: int, members: int) -> Iterator[frozenset[int]]:
+    """One run of partitions for each member until none is left; the first ones are the longer."""
     least, longer = divmod(partitions, members)
-    end = 0
-    for place in range(members):
-        start, end = end, end + least + (place < longer)
-        yield range(start, end)
+    start = 0
+    while start < partitions:
+        end = start + least + (longer > 0)
+        yield frozenset(range(start, end))
+        start = end
+        longer -= 1
