@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from barnabas import __version__
-from barnabas.cli import bench, broker, consume, doctor, log, produce, topic
+from barnabas.cli import bench, broker, consume, doctor, group, log, produce, topic
 
 app = typer.Typer(
     name="barnabas",
@@ -22,6 +22,7 @@ app.command("broker", epilog=broker.BROKER_EXAMPLES)(broker.broker)
 app.add_typer(topic.app, name="topic")
 app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
+app.add_typer(group.app, name="group")
 app.add_typer(log.app, name="log")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(bench.app, name="bench")

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -41,10 +42,32 @@ Examples:
   barnabas consume events --from -10m --json           of the last ten minutes
   barnabas consume events --from -5 --until-end        the last five of each partition
   barnabas consume events --format '{partition}:{offset} {key} = {value}' --max 3
+  barnabas consume events --group billing              goes on where the group stopped last
 """
-_AT_ONCE: Final = 500
-_POLL_S: Final = 0.2
+AT_ONCE: Final = 500
+POLL_S: Final = 0.2
 """How long a wait for messages lasts before Ctrl-C and --timeout are looked at."""
+
+
+class Delivery(Enum):
+    """What happens to a message when its consumer dies over it."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    AT_MOST_ONCE = "at-most-once"
+
+
+class Commit(Enum):
+    """Whether the group remembers what was printed."""
+
+    AUTO = "auto"
+    NONE = "none"
+
+
+class Protocol(Enum):
+    """How members and broker agree on who reads what."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 def consume(
@@ -59,7 +82,7 @@ def consume(
             "--from",
             metavar="PLACE",
             help="beginning, end, an offset, -N for the last N of each partition, a time in "
-            "ISO 8601, or -10m for ten minutes ago.",
+            "ISO 8601, or -10m for ten minutes ago. With --group: where nothing is committed yet.",
         ),
     ] = "beginning",
     maximum: Annotated[
@@ -86,13 +109,46 @@ def consume(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each message.")
     ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Join this group: share the partitions with its other members, and "
+            "remember what was printed."
+        ),
+    ] = None,
+    delivery: Annotated[
+        Delivery | None,
+        typer.Option(
+            help="Of a group: commit before or after a message is printed.  [default: "
+            "at-least-once]"
+        ),
+    ] = None,
+    commit: Annotated[
+        Commit | None,
+        typer.Option(help="Of a group: none looks without moving it on.  [default: auto]"),
+    ] = None,
+    protocol: Annotated[
+        Protocol | None,
+        typer.Option(help="Of a group: Kafka's first one, or KIP-848.  [default: classic]"),
+    ] = None,
+    instance_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Of a group: a member that may be away for a moment."),
+    ] = None,
     properties: Properties = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Print the messages of a topic, and go on with those that come, until Ctrl-C.
 
-    Nothing is remembered of what was read: every run begins where --from says.
+    Without --group nothing is remembered of what was read: every run begins where --from says.
     """
+    of_a_group = (delivery, commit, protocol, instance_id)
+    if group is None and any(option is not None for option in of_a_group):
+        raise typer.BadParameter(
+            "--delivery, --commit, --protocol and --instance-id need a --group."
+        )
+    if group is not None and partition:
+        raise typer.BadParameter("--group and --partition exclude each other: a group shares out.")
     if as_json and template is not None:
         raise typer.BadParameter("--json and --format exclude each other.")
     place = parse_start(start)
@@ -102,18 +158,52 @@ def consume(
     elif template is not None:
         shape = format_shape(template, null.encode())
     check_answers(bootstrap)
-    limits = _Limits(maximum, timeout, until_end)
+    limits = Limits(maximum, timeout, until_end)
     with errors_as_sentences():
+        if group is not None:
+            from barnabas.cli.group_consume import GroupReading, Joining
+
+            joining = Joining(
+                group=group,
+                at_most_once=delivery is Delivery.AT_MOST_ONCE,
+                commits=commit is not Commit.NONE,
+                protocol=(protocol or Protocol.CLASSIC).value,
+                instance_id=instance_id,
+            )
+            reading = GroupReading(topic, bootstrap, properties, shape, joining)
+            reading.run(place, limits)
+            return
         _Reading(topic, bootstrap, properties, shape).run(partition, place, limits)
 
 
-class _Limits:
+class Limits:
     """When to stop."""
 
     def __init__(self, maximum: int | None, idle_s: float | None, until_end: bool) -> None:
         self.maximum = maximum
         self.idle_s = idle_s
         self.until_end = until_end
+
+
+def first_offset(consumer: Any, topic: str, number: int, place: Start) -> tuple[int, int]:
+    """Where a partition is read from, and where it ends now. May raise KafkaException."""
+    from confluent_kafka import TopicPartition
+
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=REQUEST_S)
+    match place:
+        case Beginning():
+            return low, high
+        case End():
+            return high, high
+        case AtOffset(offset):
+            # Beyond the end there is nothing to skip: what comes next is what comes first.
+            return min(max(low, offset), high), high
+        case LastRecords(count):
+            return max(low, high - count), high
+        case AtTime(timestamp_ms):
+            asked = [TopicPartition(topic, number, timestamp_ms)]
+            (found,) = consumer.offsets_for_times(asked, timeout=REQUEST_S)
+            return (found.offset if found.offset >= 0 else high), high
 
 
 class _Reading:
@@ -141,7 +231,7 @@ class _Reading:
         self._unfinished: dict[int, int] = {}
         """Where each partition ends, of those not read up to there."""
 
-    def run(self, partitions: list[int] | None, place: Start, limits: _Limits) -> None:
+    def run(self, partitions: list[int] | None, place: Start, limits: Limits) -> None:
         """Read and print until a limit is reached, or the person has enough."""
         try:
             self._begin(partitions, place)
@@ -163,45 +253,20 @@ class _Reading:
         chosen = sorted(set(partitions)) if partitions else known
         assigned = []
         for number in chosen:
-            low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(self._topic, number), timeout=REQUEST_S
-            )
-            offset = self._first_offset(number, place, low, high)
+            offset, high = first_offset(self._consumer, self._topic, number, place)
             if offset < high:
                 self._unfinished[number] = high
             assigned.append(TopicPartition(self._topic, number, offset))
         self._consumer.assign(assigned)
 
-    def _first_offset(self, number: int, place: Start, low: int, high: int) -> int:
-        match place:
-            case Beginning():
-                return low
-            case End():
-                return high
-            case AtOffset(offset):
-                # Beyond the end there is nothing to skip: what comes next is what comes first.
-                return min(max(low, offset), high)
-            case LastRecords(count):
-                return max(low, high - count)
-            case AtTime(timestamp_ms):
-                return self._offset_at(number, timestamp_ms, high)
-
-    def _offset_at(self, number: int, timestamp_ms: int, high: int) -> int:
-        from confluent_kafka import TopicPartition
-
-        asked: list[TopicPartition] = [TopicPartition(self._topic, number, timestamp_ms)]
-        (found,) = self._consumer.offsets_for_times(asked, timeout=REQUEST_S)
-        offset: int = found.offset
-        return offset if offset >= 0 else high
-
-    def _read(self, limits: _Limits) -> None:
+    def _read(self, limits: Limits) -> None:
         printed = 0
         heard_s = time.monotonic()
         while not (limits.until_end and not self._unfinished):
-            wanted = _AT_ONCE
+            wanted = AT_ONCE
             if limits.maximum is not None:
                 wanted = min(wanted, limits.maximum - printed)
-            got = self._consumer.consume(wanted, _POLL_S)
+            got = self._consumer.consume(wanted, POLL_S)
             for message in got:
                 if self._take(message, limits.until_end):
                     printed += 1
@@ -213,7 +278,7 @@ class _Reading:
             if limits.idle_s is not None and time.monotonic() - heard_s >= self._patience(limits):
                 return
 
-    def _patience(self, limits: _Limits) -> float:
+    def _patience(self, limits: Limits) -> float:
         """Silence before what is known to be there is no reason to stop: it is on its way."""
         idle_s = limits.idle_s or 0.0
         return max(idle_s, REQUEST_S) if self._unfinished else idle_s

@@ -8,7 +8,7 @@ from typing import Final
 
 from barnabas.model.errors import BarnabasError
 
-_AGO: Final = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_AGO: Final = re.compile(r"(-?)(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(\s+ago)?")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _INTEGER: Final = re.compile(r"-?\d+")
 
@@ -60,15 +60,15 @@ def parse_start(text: str) -> Start:
 
 
 def parse_moment(text: str) -> int:
-    """Milliseconds since 1970, of an ISO 8601 date (local time unless it says) or `-10m`."""
+    """Milliseconds since 1970, of an ISO 8601 date (local unless it says), `-10m` or `10m ago`."""
     ago = _AGO.fullmatch(text)
-    if ago:
+    if ago and (ago[1] or ago[4]):
         # Before 1970 there is nothing, and brokers take negative times for something else.
-        return max(0, int(time.time() * 1000 - float(ago[1]) * _UNIT_MS[ago[2]]))
+        return max(0, int(time.time() * 1000 - float(ago[2]) * _UNIT_MS[ago[3]]))
     try:
         return max(0, int(datetime.datetime.fromisoformat(text).timestamp() * 1000))
     except (ValueError, OverflowError) as error:
         raise BarnabasError(
             f"{text!r} is no point in time: write 2026-08-01T12:00:00, 2026-08-01T12:00:00Z, or "
-            "-10m for ten minutes ago (ms, s, m, h, d)."
+            "-10m or '10m ago' for ten minutes ago (ms, s, m, h, d)."
         ) from error
