@@ -17,6 +17,7 @@ Examples:
   barnabas log dump barnabas-data/orders-0 --batches     offsets, positions, codecs, producers
   barnabas log dump barnabas-data/orders-0 --json | jq .value
   barnabas log dump barnabas-data/orders-0/00000000000000000000.index
+  barnabas log dump barnabas-data/__consumer_offsets-7   commits, groups, members
 """
 VERIFY_EXAMPLES: Final = """\b
 Examples:
@@ -39,19 +40,32 @@ def dump(
     control: Annotated[
         bool, typer.Option("--control", help="Show the markers that end transactions, too.")
     ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Show records of groups as the bytes they are.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what lies in a log: Barnabas' own, or one that Apache Kafka wrote.
 
     Files are only read, and a broker may be running on them. With --json every line is one
-    object; bytes that are not UTF-8 become {"base64": "..."}.
+    object; bytes that are not UTF-8 become {"base64": "..."}. Records of __consumer_offsets are
+    shown as what they say: commits, groups, members, assignments.
     """
-    from barnabas.cli.log_dump import dump_batches, dump_records, dump_small_file, is_small_file
+    from barnabas.cli.log_dump import (
+        Manner,
+        dump_batches,
+        dump_records,
+        dump_small_file,
+        is_small_file,
+    )
 
     if is_small_file(place):
         dump_small_file(place, as_json)
         return
-    damaged = dump_records(place, control, as_json) if records else dump_batches(place, as_json)
+    if records:
+        damaged = dump_records(place, Manner(control=control, raw=raw, as_json=as_json))
+    else:
+        damaged = dump_batches(place, as_json)
     if damaged:
         note(f"barnabas: {damaged} damaged; `barnabas log verify` tells more.")
         raise typer.Exit(FAILED)

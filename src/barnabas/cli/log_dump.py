@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
+from barnabas.cli.log_groups import group_line, group_record, is_of_groups
 from barnabas.cli.output import (
     note,
     print_json,
@@ -30,6 +31,16 @@ from barnabas.wire.records.compression import CODEC_NAMES
 from barnabas.world.files import DiskFiles
 
 _SHOWN_CHARS: Final = 60
+
+
+class Manner(NamedTuple):
+    """How records are shown."""
+
+    control: bool
+    """The markers that end transactions, too."""
+    raw: bool
+    """As bytes also where it is known what they say."""
+    as_json: bool
 
 
 def is_small_file(place: str) -> bool:
@@ -63,12 +74,9 @@ def _segments(place: str) -> Iterator[tuple[StoredPartition, StoredSegment]]:
                 yield partition, segment
 
 
-def dump_records(place: str, control: bool, as_json: bool) -> int:
-    """Show every record; how many batches are damaged."""
-    return sum(
-        _show_records(segment, partition, control, as_json)
-        for partition, segment in _segments(place)
-    )
+def dump_records(place: str, manner: Manner) -> int:
+    """Show every record; how many batches, or records of groups, are damaged."""
+    return sum(_show_records(segment, partition, manner) for partition, segment in _segments(place))
 
 
 def dump_batches(place: str, as_json: bool) -> int:
@@ -78,24 +86,43 @@ def dump_batches(place: str, as_json: bool) -> int:
     )
 
 
-def _show_records(
-    segment: StoredSegment, partition: StoredPartition, control: bool, as_json: bool
-) -> int:
+def _show_records(segment: StoredSegment, partition: StoredPartition, manner: Manner) -> int:
     damaged = 0
-    if not as_json:
+    of_groups = is_of_groups(partition.name.topic) and not manner.raw
+    if not manner.as_json:
         print(f"{segment.path(names.LOG)}")
     for batch, records in records_of(segment, partition.name):
         if batch.problem is not None:
             damaged += 1
             note(_damage(batch))
         for record in records:
-            if record.control is not None and not control:
+            if record.control is not None and not manner.control:
                 continue
-            if as_json:
+            if of_groups and record.control is None:
+                damaged += not _show_group_record(record, manner.as_json)
+            elif manner.as_json:
                 print_json(_record_json(record))
             else:
                 print(_record_line(record))
     return damaged
+
+
+def _show_group_record(stored: StoredRecord, as_json: bool) -> bool:
+    """Show what a record says about a group, or its bytes where it says nothing; whether it did."""
+    try:
+        key, value = group_record(stored.record.key, stored.record.value)
+    except DecodeError as error:
+        note(f"{stored.partition.directory}: offset {stored.record.offset}: {error}")
+        if as_json:
+            print_json(_record_json(stored))
+        else:
+            print(_record_line(stored))
+        return False
+    if as_json:
+        print_json(_record_json(stored) | {"key": key, "value": value})
+    else:
+        print(f"{_line_start(stored)}  {group_line(key, value)}")
+    return True
 
 
 def _record_json(stored: StoredRecord) -> dict[str, object]:
@@ -118,11 +145,15 @@ def _record_json(stored: StoredRecord) -> dict[str, object]:
 
 def _record_line(stored: StoredRecord) -> str:
     record = stored.record
-    start = f"  {record.offset:>10}  {readable_time(record.timestamp)}"
+    start = _line_start(stored)
     if stored.control is not None:
         return f"{start}  {stored.control.name} of producer {stored.batch.producer_id}"
     headers = "".join(f"  {name}={_shown(content)}" for name, content in record.headers)
     return f"{start}  {_shown(record.key)}  {_shown(record.value)}{headers}"
+
+
+def _line_start(stored: StoredRecord) -> str:
+    return f"  {stored.record.offset:>10}  {readable_time(stored.record.timestamp)}"
 
 
 def _shown(data: bytes | None) -> str:
