@@ -161,6 +161,8 @@ class CommittedOffset:
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+    topic_id: bytes = bytes(16)
+    """Of the topic it was committed for; 16 zero bytes where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
