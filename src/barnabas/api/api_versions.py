@@ -1,28 +1,44 @@
 """ApiVersions: v0-4
 
-Behaviour: the versions of every API in `table.py`, and nothing else: no feature is finalized,
-so that no client counts on one. A client that speaks a newer version of this very message is
-answered in version 0 with UNSUPPORTED_VERSION and the one row it needs to ask again (KIP-511).
-What the client calls itself is remembered for its connection.
+Behaviour: the versions of every API in `table.py`, and one feature, finalized for good:
+group.version 1, which says that consumer groups (KIP-848) are served. A client that speaks a
+newer version of this very message is answered in version 0 with UNSUPPORTED_VERSION and the one
+row it needs to ask again (KIP-511). What the client calls itself is remembered for its
+connection.
 
 Version notes: v1 throttle time. v3 flexible (but never its header), client software, features.
-v4 features may begin at version 0.
+v4 features may begin at version 0; before, those that do are left out, as older clients fail
+on them.
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 from barnabas.api.context import Call
 from barnabas.api.table import SERVED
-from barnabas.api.typed import NO_THROTTLE, i16
+from barnabas.api.typed import NO_THROTTLE, i16, i64
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.apis import API_VERSIONS, APIS, advertised_min
 
 _SOFTWARE_FROM: Final = 3
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+_FEATURES_FROM_0: Final = 4
+_GROUP_VERSION: Final = "group.version"
+_SUPPORTED: Final = (
+    SupportedFeatureKey(name=_GROUP_VERSION, min_version=i16(0), max_version=i16(1)),
+)
+_FINALIZED: Final = (
+    FinalizedFeatureKey(name=_GROUP_VERSION, max_version_level=i16(1), min_version_level=i16(1)),
+)
 _SOFTWARE_CHARS_MAX: Final = 100
 """How much of a client's name is kept for its connection."""
 
@@ -34,7 +50,13 @@ def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         if not all(map(_SOFTWARE.fullmatch, told)):
             return _answer(ErrorCode.invalid_request, ())
         call.peer.software = " ".join(part[:_SOFTWARE_CHARS_MAX] for part in told)
-    return _answer(ErrorCode.none, tuple(_row(key) for key in SERVED))
+    answer = _answer(ErrorCode.none, tuple(_row(key) for key in SERVED))
+    return replace(
+        answer,
+        supported_features=_SUPPORTED if call.version >= _FEATURES_FROM_0 else (),
+        finalized_features_epoch=i64(0),
+        finalized_features=_FINALIZED,
+    )
 
 
 def unsupported_version() -> ApiVersionsResponse:

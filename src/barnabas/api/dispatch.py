@@ -29,7 +29,7 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._raw: dict[int, RawHandler] = {_PRODUCE: produce.handle, _FETCH: fetch.handle}
-        self._messages: dict[int, MessageHandler] = {}
+        self._messages: dict[int, tuple[MessageHandler, bool]] = {}
 
     def __call__(self, peer: Peer, frame: memoryview) -> Reply:
         """One request. Raises DecodeError for what can not be answered: the connection closes."""
@@ -50,19 +50,24 @@ class Dispatcher:
         return self._handle_message(peer, header, frame)
 
     def _handle_message(self, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
-        handler = self._message_handler(header.api_key)
+        handler, only_waits = self._message_handler(header.api_key)
         request = decode_request(header.api_key, header.api_version, frame[header.body_at :])
         response = handler(Call(self._services, peer, header), request)
         if isawaitable(response):
-            return Later(_finish(header, response), overlaps=False)
+            return Later(_finish(header, response), overlaps=False, only_waits=only_waits)
         return _encode(header, response)
 
-    def _message_handler(self, key: int) -> MessageHandler:
-        handler = self._messages.get(key)
-        if handler is None:
+    def _message_handler(self, key: int) -> tuple[MessageHandler, bool]:
+        """The handler, and whether its answer is of no use when its asker has gone.
+
+        A module says so by `ONLY_WAITS = True`: what was asked for is done already when the
+        wait begins.
+        """
+        found = self._messages.get(key)
+        if found is None:
             module = importlib.import_module(f"barnabas.api.{SERVED[key]}")
-            handler = self._messages[key] = module.handle
-        return handler
+            found = self._messages[key] = module.handle, getattr(module, "ONLY_WAITS", False)
+        return found
 
     def _answer_unspoken_version(self, header: RequestHeader) -> Frames:
         """KIP-511: a client that speaks a newer ApiVersions is told our range, in version 0."""

@@ -1,65 +1,86 @@
 """FindCoordinator: v0-6
 
-Behaviour: there are no coordinators yet. For a consumer or share group the answer is
-COORDINATOR_NOT_AVAILABLE: clients ask again now and then and carry on with everything else, so
-a consumer that has a group.id and only uses assign() works. For a transactional id it is
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, because a transactional producer can do nothing without
-its coordinator, and should say so at once instead of waiting for its time-out.
+Behaviour: every group is coordinated by this broker; the topic that groups live in is created
+when somebody first looks for one, before the answer. A transactional id gets
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, because a transactional producer can do nothing without its
+coordinator, and should say so at once instead of waiting for its time-out. For share partitions
+it is COORDINATOR_NOT_AVAILABLE.
 
-Version notes: v1 key type, message. v3 flexible. v4 many keys. v5 TRANSACTION_ABORTABLE. v6
-share coordinators.
+Version notes: v1 key type, message ("NONE" if there is no error, up to v3). v3 flexible. v4 many
+keys. v5 TRANSACTION_ABORTABLE. v6 share coordinators.
 """
 
-import logging
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
 
 from barnabas.api.context import Call
+from barnabas.api.group_answers import Eventually
 from barnabas.api.shared import UNKNOWN_ENUM_MESSAGE
 from barnabas.api.typed import NO_THROTTLE, BrokerId, i32
-from barnabas.model.errors import ErrorCode
-
-_log = logging.getLogger(__name__)
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.topics import CONSUMER_OFFSETS
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_MANY_KEYS_FROM: Final = 4
 _SHARE_FROM: Final = 6
 _SHARE_KEY: Final = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:[0-9]{1,10}")
 """Group, topic id and partition."""
 
-_NO_GROUPS: Final = "This broker has no group coordinator yet: assign partitions instead."
 _NO_TRANSACTIONS: Final = "This broker does not serve transactions yet."
+_NO_SHARES: Final = "This broker does not serve share groups yet."
 
 
-def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """One answer for each different key."""
-    if request.key_type == _GROUP and not call.peer.told_about_groups:
-        # Clients only keep asking; without this line nobody would learn why nothing comes.
-        call.peer.told_about_groups = True
-        _log.info(
-            "A consumer at %s:%d looks for its group, and groups are not served yet: partitions "
-            "that it assigns itself are, topics that it subscribes to are not.",
-            *call.peer.remote,
+def handle(call: Call, request: FindCoordinatorRequest) -> Eventually[FindCoordinatorResponse]:
+    """One answer for each key."""
+    if request.key_type != _GROUP:
+        return _answer(
+            _nobody(key, *_refusal(call.version, request.key_type, key))
+            for key in request.coordinator_keys
         )
-    coordinators = tuple(
-        _nobody(key, *_refusal(call.version, request.key_type, key))
-        for key in dict.fromkeys(request.coordinator_keys)
-    )
-    return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
+    if CONSUMER_OFFSETS in call.services.cluster.image.topics or not request.coordinator_keys:
+        return _answer(_this_broker(call, key) for key in request.coordinator_keys)
+    return _answer_when_ready(call, request)
+
+
+async def _answer_when_ready(
+    call: Call, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    try:
+        await call.services.groups.ready()
+    except KafkaError as error:
+        refusal = error.code, error.message
+        return _answer(_nobody(key, *refusal) for key in request.coordinator_keys)
+    return _answer(_this_broker(call, key) for key in request.coordinator_keys)
 
 
 def _refusal(version: int, key_type: int, key: str) -> tuple[ErrorCode, str]:
-    if key_type == _GROUP:
-        return ErrorCode.coordinator_not_available, _NO_GROUPS
     if key_type == _TRANSACTION:
         return ErrorCode.transactional_id_authorization_failed, _NO_TRANSACTIONS
     if key_type != _SHARE or version < _SHARE_FROM:
         return ErrorCode.invalid_request, UNKNOWN_ENUM_MESSAGE
     if not _SHARE_KEY.fullmatch(key):
         return ErrorCode.invalid_request, "A share key has the form group:topic-id:partition."
-    return ErrorCode.coordinator_not_available, _NO_GROUPS
+    return ErrorCode.coordinator_not_available, _NO_SHARES
+
+
+def _answer(coordinators: Iterable[Coordinator]) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(coordinators))
+
+
+def _this_broker(call: Call, key: str) -> Coordinator:
+    host, port = call.services.advertised(call.peer)
+    return Coordinator(
+        key=key,
+        node_id=BrokerId(call.services.node_id),
+        host=host,
+        port=i32(port),
+        error_code=ErrorCode.none,
+        error_message="" if call.version >= _MANY_KEYS_FROM else "NONE",
+    )
 
 
 def _nobody(key: str, error: ErrorCode, message: str) -> Coordinator:

@@ -5,7 +5,8 @@ the next request of the connection is looked at. acks=0 has no answer (an error 
 connection, so that the client notices); acks=1 and acks=all are answered when the batch is
 acknowledged: with one replica both mean the same. Topics that want their records looked into
 (compacted, recompressed) have that done off the loop; later batches queue behind. A partition
-that is named twice is answered once, and the last of its records count.
+that is named twice is answered once, and the last of its records count. The internal topics
+take nothing from clients.
 
 Version notes: v7 zstd. v8 record errors, message. v9 flexible. v10 current leader. v13 topic ids.
 """
@@ -19,6 +20,7 @@ from barnabas.api.context import Services, hosted_partition
 from barnabas.api.produce_lane import Lane, lane_for
 from barnabas.log.validation import RefusedRecordsError, needs_records, with_records
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
+from barnabas.model.topics import INTERNAL_TOPICS
 from barnabas.ports.exchange import Frames, Later, Peer, Reply
 from barnabas.replica.partition import Partition
 from barnabas.replica.service import HostedTopic
@@ -113,7 +115,7 @@ def _open_lane(
         return
     topic = request.topics[0]
     hosted = _find(services, header.api_version, topic.name, topic.topic_id)
-    if hosted is None or len(topic.partitions) != 1:
+    if hosted is None or len(topic.partitions) != 1 or hosted.topic.name in INTERNAL_TOPICS:
         return
     partition = hosted.partitions.get(topic.partitions[0].index)
     if partition is not None:
@@ -177,8 +179,11 @@ def _find(
 def _check_request(version: int, request: ProduceRequest, hosted: HostedTopic | None) -> None:
     if request.acks not in _ACKS:
         raise KafkaError(ErrorCode.invalid_required_acks)
-    if hosted is None and version >= TOPIC_IDS_FROM:
-        raise KafkaError(ErrorCode.unknown_topic_id)
+    if hosted is None:
+        if version >= TOPIC_IDS_FROM:
+            raise KafkaError(ErrorCode.unknown_topic_id)
+    elif hosted.topic.name in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.invalid_topic_exception)
 
 
 def _append(

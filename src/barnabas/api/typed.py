@@ -10,13 +10,37 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
-    from kio.schema.types import BrokerId, ProducerId, TopicName
+    from kio.schema.types import BrokerId, GroupId, ProducerId, TopicName
     from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 else:
     BrokerId = ProducerId = i8 = i16 = i32 = i64 = int
-    TopicName = str
+    GroupId = TopicName = str
 
-__all__ = ["NO_THROTTLE", "BrokerId", "ProducerId", "TopicName", "i8", "i16", "i32", "i64"]
+__all__ = [
+    "NO_THROTTLE",
+    "BrokerId",
+    "GroupId",
+    "ProducerId",
+    "TopicName",
+    "duration",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "milliseconds",
+]
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 NO_THROTTLE: Final = cast("i32Timedelta", timedelta(0))
 """What every answer begins with: there are no quotas to wait for."""
+
+
+def duration(milliseconds: int) -> "i32Timedelta":
+    """A time span, as messages have it."""
+    return cast("i32Timedelta", timedelta(milliseconds=milliseconds))
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A time span of a message, as a number."""
+    return duration // _MILLISECOND

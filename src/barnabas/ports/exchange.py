@@ -42,9 +42,6 @@ class Peer:
     software: str = ""
     """What the client calls itself, once it has said so."""
 
-    told_about_groups: bool = False
-    """Whether the log says already that this client waits for what is not served yet."""
-
     state: Any = None
     """Whatever the dispatching room wants to remember about this connection."""
 

@@ -31,10 +31,15 @@ _EXTENDED: Final[frozenset[tuple[int, Side]]] = frozenset(
         (8, "response"),
         (9, "request"),
         (9, "response"),
+        (15, "response"),
         (57, "response"),
+        (69, "response"),
     }
 )
 """The messages whose newest form is a class of `barnabas.wire.shapes`, of the same name."""
+
+_TAGGED: Final[frozenset[tuple[int, Side]]] = frozenset({(15, "response"), (69, "response")})
+"""Those whose newest version goes over the wire in that form: it adds tagged fields only."""
 
 
 def decode_request(api_key: int, version: int, body: Readable) -> Any:
@@ -65,9 +70,11 @@ def encode_response(api_key: int, version: int, response: Any) -> bytes:
 @cache
 def newest_type(api_key: int, side: Side) -> type[Any]:
     """The class in which handlers see a message."""
-    newest = version_type(api_key, APIS[api_key].max_version, side)
-    if (api_key, side) not in _EXTENDED:
-        return newest
+    newest = _kio_type(api_key, APIS[api_key].max_version, side)
+    return _extended(api_key, newest) if (api_key, side) in _EXTENDED else newest
+
+
+def _extended(api_key: int, newest: type[Any]) -> type[Any]:
     shapes = import_module(f"barnabas.wire.shapes.{APIS[api_key].name}")
     extended: type[Any] = getattr(shapes, newest.__name__)
     return extended
@@ -75,9 +82,16 @@ def newest_type(api_key: int, side: Side) -> type[Any]:
 
 @cache
 def version_type(api_key: int, version: int, side: Side) -> type[Any]:
-    """kio's class of a message at one version: what is really on the wire."""
+    """The class of a message at one version: what is really on the wire. Mostly kio's."""
     api = APIS.get(api_key)
     require(api is not None and api.speaks(version), f"API {api_key} v{version} is not spoken")
+    found = _kio_type(api_key, version, side)
+    if (api_key, side) in _TAGGED and version == APIS[api_key].max_version:
+        return _extended(api_key, found)
+    return found
+
+
+def _kio_type(api_key: int, version: int, side: Side) -> type[Any]:
     module = import_module(f"kio.schema.{APIS[api_key].name}.v{version}.{side}")
     (found,) = (
         kind
