@@ -71,7 +71,7 @@ def process(argv: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
         stop(child)
 
 
-def stop(child: subprocess.Popen[bytes]) -> None:
+def stop(child: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
     """Terminate and wait; kill what does not listen."""
     child.terminate()
     try:

@@ -169,6 +169,26 @@ def memory(as_json: AsJson = False, results: Results = None, data: Data = None) 
         _tell(benchmark.run(benchmark.Options(folder)), as_json, results)
 
 
+@app.command("groups")
+def groups(
+    groups: Annotated[int, typer.Option(min=1, help="How many groups.")] = 200,
+    members: Annotated[int, typer.Option(min=1, help="Members of each.")] = 10,
+    rounds: Rounds = 5,
+    seconds: Annotated[float, typer.Option(min=0.5, help="The time of one round.")] = 5.0,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+) -> None:
+    """CPU and memory of many heart-beating groups, and what a producer notices of them."""
+    from barnabas.bench import groups as benchmark
+
+    with _room(data) as folder:
+        options = benchmark.Options(
+            folder, groups=groups, members=members, rounds=rounds, seconds=seconds
+        )
+        _tell(benchmark.run(options), as_json, results)
+
+
 @app.command("all", epilog=ALL_EXAMPLES)
 def all_(
     rounds: Annotated[int | None, typer.Option(min=1, help="[default: each its own]")] = None,
@@ -178,6 +198,7 @@ def all_(
 ) -> None:
     """Everything, one after the other; takes a few minutes."""
     from barnabas.bench import clients as client_benchmark
+    from barnabas.bench import groups as group_benchmark
     from barnabas.bench import memory as memory_benchmark
     from barnabas.bench import ratio as ratio_benchmark
     from barnabas.bench import startup as startup_benchmark
@@ -188,6 +209,7 @@ def all_(
             lambda: memory_benchmark.run(memory_benchmark.Options(folder)),
             lambda: ratio_benchmark.run(ratio_benchmark.Options(folder, rounds=rounds or 7)),
             lambda: client_benchmark.run(client_benchmark.Options(folder, rounds=rounds or 3)),
+            lambda: group_benchmark.run(group_benchmark.Options(folder, rounds=rounds or 5)),
         ]
         for run in benchmarks:
             _tell(run(), as_json, results)
