@@ -17,21 +17,23 @@ from kio.schema.consumer_group_heartbeat.v1.request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i8, i32, i32Timedelta
 
 from barnabas.link.aio import Link, connect
 from barnabas.model.errors import BarnabasError, ErrorCode
 from barnabas.wire.messages import encode_request
 
-_JOIN, _HEARTBEAT, _SYNC, _CONSUMER_HEARTBEAT = 11, 12, 14, 68
+_FIND_COORDINATOR, _JOIN, _HEARTBEAT, _SYNC, _CONSUMER_HEARTBEAT = 10, 11, 12, 14, 68
 _SESSION: Final = cast("i32Timedelta", timedelta(minutes=5))
 """Nobody is to be thrown out while it rests."""
 _CONNECTING_AT_ONCE: Final = 50
 _SETTLE_ROUNDS_MAX: Final = 100
+_PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class ClassicMember:
             joined = await self.link.call(_JOIN, 9, self._join(member_id))
             member_id = joined.member_id
             if joined.error_code is ErrorCode.member_id_required:
+                continue
+            if joined.error_code is ErrorCode.coordinator_load_in_progress:
+                await asyncio.sleep(_PAUSE_S)
                 continue
             _check(joined.error_code)
             synced = await self.link.call(_SYNC, 5, self._sync(joined))
@@ -162,8 +167,21 @@ def _check(error: ErrorCode) -> None:
         raise BarnabasError(f"A member of a group was told {error.name.upper()}.")
 
 
+async def find_coordinator(order: Order) -> None:
+    """Have the broker get ready to keep groups."""
+    keys = ("bench",)
+    async with await connect(order.host, order.port) as link:
+        while True:
+            ask = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=keys)
+            (found,) = (await link.call(_FIND_COORDINATOR, 6, ask)).coordinators
+            if found.error_code is ErrorCode.none:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+
 async def assemble(order: Order) -> list[Member]:
     """Everybody, joined and settled."""
+    await find_coordinator(order)
     kind = ClassicMember if order.protocol == "classic" else ConsumerMember
     room = asyncio.Semaphore(_CONNECTING_AT_ONCE)
 
