@@ -1,0 +1,306 @@
+"""The same client for asyncio: nothing here blocks the loop.
+
+What must wait for a broker waits on a thread of each client's own; what is at hand is handed out
+at once. Cancelling a task never loses a message: the next `await` gets it.
+"""
+
+import asyncio
+import functools
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
+
+from barnabas.client.admin import Admin
+from barnabas.client.consumer import Consumer
+from barnabas.client.delivery import Delivered, Delivery
+from barnabas.client.errors import DeliveryError
+from barnabas.client.message import HeadersGiven, Message
+from barnabas.client.options import AdminOptions, ConsumerOptions, ProducerOptions
+from barnabas.client.producer import Producer
+from barnabas.client.settings import DEFAULT_BOOTSTRAP
+from barnabas.model.topics import TopicPartition
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_YIELD_EVERY: Final = 100
+"""After so many messages that were at hand, let other tasks run."""
+
+
+class _Threaded:
+    """One thread, on which one client is used."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    def _start(self, call: Callable[[], R]) -> "asyncio.Future[R]":
+        return asyncio.get_running_loop().run_in_executor(self._executor, call)
+
+    async def _run(self, call: Callable[[], R]) -> R:
+        # Shielded: the thread goes on anyway, and the next call waits its turn behind it.
+        return await asyncio.shield(self._start(call))
+
+
+def _on_thread(
+    method: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """The method of the synchronous face, awaited."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = await self._run(functools.partial(method, self._core, *args, **kwargs))
+        return result
+
+    return call
+
+
+class AsyncAdmin(_Threaded):
+    """`Admin` for asyncio: the same calls, awaited."""
+
+    def __init__(
+        self, bootstrap_servers: str = DEFAULT_BOOTSTRAP, **options: Unpack[AdminOptions]
+    ) -> None:
+        super().__init__("barnabas-admin")
+        self._core = Admin(bootstrap_servers, **options)
+
+    create_topic = _on_thread(Admin.create_topic)
+    create_topics = _on_thread(Admin.create_topics)
+    delete_topic = _on_thread(Admin.delete_topic)
+    list_topics = _on_thread(Admin.list_topics)
+    describe_topic = _on_thread(Admin.describe_topic)
+    grow_topic = _on_thread(Admin.grow_topic)
+    delete_records = _on_thread(Admin.delete_records)
+    topic_config = _on_thread(Admin.topic_config)
+    set_topic_config = _on_thread(Admin.set_topic_config)
+    broker_config = _on_thread(Admin.broker_config)
+    set_broker_config = _on_thread(Admin.set_broker_config)
+    list_groups = _on_thread(Admin.list_groups)
+    describe_group = _on_thread(Admin.describe_group)
+    group_offsets = _on_thread(Admin.group_offsets)
+    lag = _on_thread(Admin.lag)
+    delete_group = _on_thread(Admin.delete_group)
+    reset_offsets = _on_thread(Admin.reset_offsets)
+
+    async def close(self) -> None:
+        """Let go of the thread."""
+        self._executor.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class AsyncProducer(_Threaded):
+    """`Producer` for asyncio: `await producer.send(…)` tells where the message stands.
+
+    `send` without `await` starts it and returns a future; messages leave in the order of the
+    calls. Cancelling the future does not call the message back.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str = DEFAULT_BOOTSTRAP, **options: Unpack[ProducerOptions]
+    ) -> None:
+        super().__init__("barnabas-producer")
+        self._core = Producer(bootstrap_servers, **options)
+        self._loop = asyncio.get_running_loop()
+        self._settled: deque[tuple[asyncio.Future[Delivered], Delivered | DeliveryError]] = deque()
+        self._waking = False
+        self._slow = 0
+
+    def send(
+        self,
+        topic: str,
+        value: object = None,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: HeadersGiven | None = None,
+        timestamp: int | datetime | None = None,
+    ) -> "asyncio.Future[Delivered]":
+        """Send one message; the future ends when it is acknowledged, or with a DeliveryError."""
+        future: asyncio.Future[Delivered] = self._loop.create_future()
+        send = functools.partial(
+            self._send, future, topic, value, key=key, partition=partition, headers=headers,
+            timestamp=timestamp,
+        )  # fmt: skip
+        self._in_turn(topic, send, future)
+        return future
+
+    async def post(
+        self,
+        topic: str,
+        value: object = None,
+        *,
+        key: object = None,
+        partition: int | None = None,
+        headers: HeadersGiven | None = None,
+        timestamp: int | datetime | None = None,
+    ) -> None:
+        """Fire and forget; waits while the queue is full. `flush` or `close` tells of losses."""
+        post = functools.partial(
+            self._core.post, topic, value, key=key, partition=partition, headers=headers,
+            timestamp=timestamp,
+        )  # fmt: skip
+        if self._is_quick(topic):
+            post()
+        else:
+            await self._run(post)
+
+    flush = _on_thread(Producer.flush)
+    partitions = _on_thread(Producer.partitions)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Flush and let go; raises DeliveryError when a posted message was lost."""
+        try:
+            await self._run(functools.partial(self._core.close, timeout))
+        finally:
+            self._executor.shutdown(wait=False)
+        self._wake()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except DeliveryError as loss:
+            if error is None:
+                raise
+            error.add_note(f"On closing the producer: {loss}")
+
+    def _is_quick(self, topic: str) -> bool:
+        """Whether sending waits for nothing, and nothing that was sent before is still waiting."""
+        return not self._slow and self._core.is_ready(topic) and self._core.has_room()
+
+    def _in_turn(
+        self, topic: str, send: Callable[[], None], future: "asyncio.Future[Delivered]"
+    ) -> None:
+        if self._is_quick(topic):
+            send()
+            return
+        self._slow += 1
+
+        def sent(done: "asyncio.Future[None]") -> None:
+            self._slow -= 1
+            error = done.exception()
+            if error is not None and not future.done():
+                future.set_exception(error)
+
+        self._start(send).add_done_callback(sent)
+
+    def _send(self, future: "asyncio.Future[Delivered]", *args: Any, **kwargs: Any) -> None:
+        self._core.send_to(functools.partial(self._note, future), *args, **kwargs)
+
+    def _note(self, future: "asyncio.Future[Delivered]", delivery: Delivery) -> None:
+        """On the producer's delivery thread: many outcomes wake the loop once."""
+        # The future carries the error from here on; asyncio tells when nobody looks at it.
+        delivery.error()
+        outcome = delivery.outcome
+        if outcome is not None:
+            self._settled.append((future, outcome))
+            if not self._waking:
+                self._waking = True
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._waking = False
+        while self._settled:
+            future, outcome = self._settled.popleft()
+            if future.done():
+                continue
+            if isinstance(outcome, DeliveryError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+class AsyncConsumer(_Threaded):
+    """`Consumer` for asyncio: `async for message in consumer`. One task at a time may use it."""
+
+    def __init__(
+        self,
+        topics: str | Iterable[str] | None = None,
+        group: str | None = None,
+        bootstrap_servers: str = DEFAULT_BOOTSTRAP,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        super().__init__("barnabas-consumer")
+        self._core = Consumer(topics, group, bootstrap_servers, **options)
+        self._coming: asyncio.Future[Message | None] | None = None
+        self._quick = 0
+
+    async def poll(self, timeout: float | None = None) -> Message | None:
+        """The next message; None after `timeout` seconds or `stop()`."""
+        if self._coming is None:
+            message = self._core.poll_at_hand()
+            if message is not None:
+                self._quick += 1
+                if self._quick % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                return message
+            self._coming = self._start(functools.partial(self._core.poll, timeout))
+        # When this task is cancelled, the message that may be coming waits for the next call.
+        message = await asyncio.shield(self._coming)
+        self._coming = None
+        return message
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Hand out messages until `stop()`, or until none comes for `timeout` seconds."""
+        if self._coming is None:
+            await self._run(self._core.abandon)
+        while (message := await self.poll(self._core.timeout)) is not None:
+            yield message
+
+    async def batches(
+        self, size: int = 500, *, linger: float = 0.1
+    ) -> AsyncIterator[list[Message]]:
+        """Hand out lists: when `size` messages are there, or `linger` seconds after the first."""
+        await self._run(self._core.abandon)
+        poll = functools.partial(
+            self._core.poll_batch, size, linger=linger, timeout=self._core.timeout
+        )
+        while batch := await self._run(poll):
+            yield batch
+
+    commit = _on_thread(Consumer.commit)
+    seek = _on_thread(Consumer.seek)
+    rewind = _on_thread(Consumer.rewind)
+    skip = _on_thread(Consumer.skip)
+    pause = _on_thread(Consumer.pause)
+    resume = _on_thread(Consumer.resume)
+    position = _on_thread(Consumer.position)
+    committed = _on_thread(Consumer.committed)
+    lag = _on_thread(Consumer.lag)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions this consumer reads now."""
+        return self._core.assignment
+
+    def stop(self) -> None:
+        """End the loop after the current message."""
+        self._core.stop()
+
+    async def close(self) -> None:
+        """Commit what is done and leave the group."""
+        self._core.stop()
+        try:
+            await self._run(self._core.close)
+        finally:
+            self._executor.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
