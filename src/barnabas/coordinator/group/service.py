@@ -6,6 +6,7 @@ KafkaError.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.cluster.image import Topic
@@ -233,6 +234,7 @@ async def _joined(lists: list[Answer[list[Listing]]]) -> list[Listing]:
     return found
 
 
+@lru_cache(4096)
 def java_hash(text: str) -> int:
     """`String.hashCode()`: Kafka finds a group's partition by it, so logs can be exchanged."""
     value = 0
