@@ -26,10 +26,30 @@ def environment(bootstrap: str = "", **more: str) -> dict[str, str]:
     return ours | ({"BARNABAS_BOOTSTRAP": bootstrap} if bootstrap else {}) | more
 
 
+class Elsewhere(Broker):
+    """A broker that runs already, such as a real Kafka: the tests of groups pass there, too."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self._bootstrap = bootstrap
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect."""
+        return self._bootstrap
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker on disk for every test; each uses topics of its own."""
-    with Broker(memory=False, data=tmp_path_factory.mktemp("broker")) as broker:
+    """One broker on disk for every test; each uses topics and groups of its own."""
+    bootstrap = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+    if bootstrap:
+        yield Elsewhere(bootstrap)
+        return
+    # Groups of tests are of one member mostly, and need not wait for others.
+    config = {"group.initial.rebalance.delay.ms": 0}
+    data = tmp_path_factory.mktemp("broker")
+    with Broker(memory=False, data=data, config=config) as broker:
         yield broker
 
 

@@ -1,14 +1,32 @@
 """Every command, put together for typer: help, completion and the errors of usage."""
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from barnabas import __version__
 from barnabas.cli import bench, broker, consume, doctor, group, log, produce, topic
+from barnabas.cli.ending import hang_up
+
+
+class _Commands(TyperGroup):
+    """Every command ends well when its reader has enough; typer would call that a failure."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was chosen."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise typer.Exit(hang_up()) from None
+        return result
+
 
 app = typer.Typer(
     name="barnabas",
+    cls=_Commands,
     help="A Kafka-compatible streaming broker, and the tools to use it.",
     no_args_is_help=True,
     # Plain text: it reads well everywhere, and rich takes longer to import than most commands run.

@@ -118,10 +118,14 @@ class GroupReading:
 
     def _leave(self) -> None:
         try:
-            if self._printed and not self._commit(REQUEST_S):
-                note("What was printed last could not be committed: it will come again.")
+            self._commit_printed()
         finally:
             self._consumer.close()
+
+    def _commit_printed(self) -> None:
+        if self._printed and not self._commit(self._printed, REQUEST_S):
+            note("What was printed last could not be committed: it will come again.")
+        self._printed = {}
 
     def _on_assign(self, _consumer: Any, partitions: list["TopicPartition"]) -> None:
         """Begin each partition where the group stopped, or, before its first commit, at --from."""
@@ -142,8 +146,7 @@ class GroupReading:
 
     def _on_revoke(self, _consumer: Any, partitions: list["TopicPartition"]) -> None:
         """Whoever gets a partition next begins after what was printed here."""
-        if self._printed and not self._commit(REQUEST_S):
-            note("What was printed last could not be committed: it will come again.")
+        self._commit_printed()
         self._give_up(partitions)
 
     def _on_lost(self, _consumer: Any, partitions: list["TopicPartition"]) -> None:
@@ -221,10 +224,7 @@ class GroupReading:
         if not self._joining.commits:
             self._print(messages)
         elif self._joining.at_most_once:
-            self._printed = after
-            committed = self._commit(REQUEST_S)
-            self._printed = {}
-            if not committed:
+            if not self._commit(after, REQUEST_S):
                 note(f"{len(messages)} messages could not be committed and are not printed.")
                 return 0
             self._print(messages)
@@ -232,7 +232,8 @@ class GroupReading:
             self._print(messages)
             self._printed |= after
             # What is refused for the moment is tried again with the next batch, or at the end.
-            self._commit(0.0)
+            if self._commit(self._printed, 0.0):
+                self._printed = {}
         return len(messages)
 
     def _print(self, messages: list["Message"]) -> None:
@@ -240,13 +241,13 @@ class GroupReading:
             sys.stdout.buffer.write(self._shape(each))
         sys.stdout.buffer.flush()
 
-    def _commit(self, patience_s: float) -> bool:
-        """Whether what was printed is committed now; tries for so long."""
+    def _commit(self, next_offsets: dict[int, int], patience_s: float) -> bool:
+        """Whether these are committed now; tries for so long."""
         from confluent_kafka import KafkaException, TopicPartition
 
         deadline_s = time.monotonic() + patience_s
         wanted = [
-            TopicPartition(self._topic, number, offset) for number, offset in self._printed.items()
+            TopicPartition(self._topic, number, offset) for number, offset in next_offsets.items()
         ]
         while True:
             try:
@@ -255,7 +256,6 @@ class GroupReading:
             except KafkaException as error:
                 errors = [error.args[0]]
             if not errors:
-                self._printed = {}
                 return True
             if not all(map(_passes, errors)):
                 if any(map(_is_too_late, errors)):
