@@ -89,7 +89,7 @@ class ClassicGroup:
             self.roster.leader = value.leader
         self.state = State.STABLE if value.members else State.EMPTY
         self.state_since_ms = (
-            None if value.current_state_timestamp == -1 else (value.current_state_timestamp)
+            None if value.current_state_timestamp == -1 else value.current_state_timestamp
         )
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
