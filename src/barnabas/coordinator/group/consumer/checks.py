@@ -16,17 +16,17 @@ from barnabas.model.errors import ErrorCode, KafkaError
 def check_heartbeat(ask: ConsumerHeartbeat, assignors: tuple[str, ...]) -> None:
     """INVALID_REQUEST or UNSUPPORTED_ASSIGNOR, from the request alone.
 
-    An empty member id is refused here only where every version refuses it; the caller, who knows
-    the version, refuses it in all requests from version 1 on.
+    Blanks are as good as nothing. An empty member id is refused here only where every version
+    refuses it; the caller, who knows the version, refuses it in all requests from version 1 on.
     """
     epoch = ask.member_epoch
-    if not ask.member_id and (epoch > JOINING or epoch == LEAVING):
+    if (epoch > JOINING or epoch == LEAVING) and not ask.member_id.strip():
         raise _invalid("MemberId can't be empty.")
-    if not ask.group_id:
+    if not ask.group_id.strip():
         raise _invalid("GroupId can't be empty.")
-    if ask.instance_id == "":
+    if ask.instance_id is not None and not ask.instance_id.strip():
         raise _invalid("InstanceId can't be empty.")
-    if ask.rack_id == "":
+    if ask.rack_id is not None and not ask.rack_id.strip():
         raise _invalid("RackId can't be empty.")
     if epoch == JOINING:
         _check_joining(ask)

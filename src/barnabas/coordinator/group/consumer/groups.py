@@ -234,7 +234,7 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return group
         if ask.member_epoch != JOINING:
-            raise self._no_consumer_group(ask.group_id)
+            raise self._no_consumer_group(ask.group_id, "Consumer group")
         if group is not None and not group.is_empty:
             raise KafkaError(
                 ErrorCode.group_id_not_found,
@@ -401,9 +401,11 @@ class ConsumerGroups:
             return group
         raise self._no_consumer_group(group_id)
 
-    def _no_consumer_group(self, group_id: str) -> KafkaError:
-        what = "is not a consumer group" if group_id in self._groups else "not found"
-        return KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} {what}.")
+    def _no_consumer_group(self, group_id: str, missing: str = "Group") -> KafkaError:
+        message = f"{missing} {group_id} not found."
+        if group_id in self._groups:
+            message = f"Group {group_id} is not a consumer group."
+        return KafkaError(ErrorCode.group_id_not_found, message)
 
     def _new_member_id(self) -> str:
         """As Kafka writes its own; one that starts with a dash would be a nuisance in a shell."""
