@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.coordinator.topic_regex import (
@@ -129,6 +129,7 @@ def test_the_engine_is_not_loaded_before_the_first_pattern() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=40), st.text("ab.*+?|()[]{}^$\\-,019:<>P=!idQEpLx", max_size=40)))
 @example("a" * 300)
 @example("\x00")
@@ -145,6 +146,7 @@ def test_any_text_compiles_or_is_refused(pattern: str) -> None:
         assert regex.matching(NAMES) <= set(NAMES)
 
 
+@settings(deadline=None)
 @given(st.text("abc._-", min_size=1, max_size=30), st.text("abc._-", max_size=30))
 def test_a_quoted_name_matches_itself_only(name: str, other: str) -> None:
     regex = compile_topic_regex(rf"\Q{name}\E")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from barnabas.coordinator.assignors import Assignment, GroupSpec, MemberSpec, TopicId
@@ -52,6 +53,9 @@ def pairs(given: Mapping[TopicId, frozenset[int]]) -> set[tuple[TopicId, int]]:
 def owners(assignment: Mapping[str, Assignment]) -> Owners:
     return {pair: name for name, given in assignment.items() for pair in pairs(given)}
 
+
+FEW: Final = settings(max_examples=30, deadline=None)
+"""A group takes long to draw, and each property is tried on other groups in every run."""
 
 TOPICS: Final = tuple(topic(number) for number in range(1, 6))
 _NAMES: Final = st.sampled_from([f"m{number * 7919 % 100:02}" for number in range(20)])

@@ -5,7 +5,16 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.coordinator.assignors.groups import after, groups, member, pairs, sizes, topic, wanted
+from tests.coordinator.assignors.groups import (
+    FEW,
+    after,
+    groups,
+    member,
+    pairs,
+    sizes,
+    topic,
+    wanted,
+)
 
 from barnabas.coordinator.assignors import ASSIGNORS, GroupSpec
 
@@ -18,6 +27,7 @@ def test_names_and_the_default_first() -> None:
 
 
 @every_assignor
+@FEW
 @given(spec=groups())
 def test_every_wanted_partition_has_one_owner(name: str, spec: GroupSpec) -> None:
     assignment = ASSIGNORS[name].assign(spec)
@@ -28,6 +38,7 @@ def test_every_wanted_partition_has_one_owner(name: str, spec: GroupSpec) -> Non
 
 
 @every_assignor
+@FEW
 @given(spec=groups())
 def test_nobody_gets_what_it_did_not_ask_for(name: str, spec: GroupSpec) -> None:
     for member_id, each in ASSIGNORS[name].assign(spec).items():
@@ -36,6 +47,7 @@ def test_nobody_gets_what_it_did_not_ask_for(name: str, spec: GroupSpec) -> None
 
 
 @every_assignor
+@FEW
 @given(spec=groups(), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_question_does_not_matter(
     name: str, spec: GroupSpec, order: Random
@@ -49,6 +61,7 @@ def test_the_order_of_the_question_does_not_matter(
 
 
 @every_assignor
+@FEW
 @given(spec=groups())
 def test_nothing_changes_when_nothing_has_changed(name: str, spec: GroupSpec) -> None:
     first = ASSIGNORS[name].assign(spec)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from hypothesis import given
-from tests.coordinator.assignors.groups import groups, member, topic
+from tests.coordinator.assignors.groups import FEW, groups, member, topic
 
 from barnabas.coordinator.assignors import ASSIGNORS, GroupSpec
 from barnabas.coordinator.assignors.order import text_order, topic_order
@@ -14,6 +14,7 @@ assign = ASSIGNORS["range"].assign
 ONE, TWO = topic(1), topic(2)
 
 
+@FEW
 @given(groups())
 def test_every_share_is_a_run_of_neighbours(spec: GroupSpec) -> None:
     for given_out in assign(spec).values():
@@ -21,6 +22,7 @@ def test_every_share_is_a_run_of_neighbours(spec: GroupSpec) -> None:
             assert max(numbers) - min(numbers) + 1 == len(numbers)
 
 
+@FEW
 @given(groups())
 def test_shares_of_one_topic_differ_by_at_most_one(spec: GroupSpec) -> None:
     assignment = assign(spec)
@@ -30,6 +32,7 @@ def test_shares_of_one_topic_differ_by_at_most_one(spec: GroupSpec) -> None:
         assert not shares or max(shares) - min(shares) <= 1
 
 
+@FEW
 @given(groups())
 def test_topics_with_the_same_readers_and_counts_are_co_partitioned(spec: GroupSpec) -> None:
     assignment = assign(spec)
@@ -42,6 +45,7 @@ def test_topics_with_the_same_readers_and_counts_are_co_partitioned(spec: GroupS
             assert all(given.get(one) == given.get(other) for given in assignment.values())
 
 
+@FEW
 @given(groups())
 def test_the_last_assignment_plays_no_part(spec: GroupSpec) -> None:
     fresh = {name: replace(each, assigned={}) for name, each in spec.members.items()}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.coordinator.assignors.groups import (
+    FEW,
     after,
     groups,
     member,
@@ -45,12 +46,14 @@ def settled(spec: GroupSpec) -> GroupSpec:
     return after(spec, uniform(spec))
 
 
+@FEW
 @given(groups(homogeneous=True))
 def test_same_subscriptions_same_shares(spec: GroupSpec) -> None:
     shares = sizes(uniform(spec)).values()
     assert not shares or max(shares) - min(shares) <= 1
 
 
+@FEW
 @given(groups(homogeneous=True))
 def test_as_much_is_kept_as_equal_shares_allow(spec: GroupSpec) -> None:
     assume(spec.members)
@@ -65,6 +68,7 @@ def test_as_much_is_kept_as_equal_shares_allow(spec: GroupSpec) -> None:
     assert most <= sum(kept(spec, assignment).values()) <= most + claimed_twice
 
 
+@FEW
 @given(groups(homogeneous=True, fresh=True), st.data())
 def test_when_a_member_leaves_the_others_lose_nothing(spec: GroupSpec, data: st.DataObject) -> None:
     assume(len(spec.members) > 1)
@@ -76,6 +80,7 @@ def test_when_a_member_leaves_the_others_lose_nothing(spec: GroupSpec, data: st.
         assert pairs(m.assigned) <= pairs(assignment[name])
 
 
+@FEW
 @given(groups(homogeneous=True, fresh=True), st.text("abcxyz", min_size=4, max_size=4))
 def test_what_moves_when_a_member_joins_goes_to_it(spec: GroupSpec, newcomer: str) -> None:
     assume(spec.members)
@@ -86,6 +91,7 @@ def test_what_moves_when_a_member_joins_goes_to_it(spec: GroupSpec, newcomer: st
         assert pairs(assignment[name]) <= pairs(m.assigned)
 
 
+@FEW
 @given(groups(homogeneous=True, fresh=True), st.data())
 def test_when_topics_grow_nobody_loses_anything(spec: GroupSpec, data: st.DataObject) -> None:
     before = settled(spec)
@@ -95,6 +101,7 @@ def test_when_topics_grow_nobody_loses_anything(spec: GroupSpec, data: st.DataOb
         assert pairs(m.assigned) <= pairs(assignment[name])
 
 
+@FEW
 @given(groups(homogeneous=True, fresh=True), st.data())
 def test_when_a_topic_goes_nobody_swaps(spec: GroupSpec, data: st.DataObject) -> None:
     assume(spec.partitions)
@@ -108,6 +115,7 @@ def test_when_a_topic_goes_nobody_swaps(spec: GroupSpec, data: st.DataObject) ->
         assert count == min(held[name], sizes(assignment)[name])
 
 
+@FEW
 @given(groups())
 def test_no_single_move_would_make_different_subscriptions_evener(spec: GroupSpec) -> None:
     assignment = uniform(spec)
@@ -117,6 +125,7 @@ def test_no_single_move_would_make_different_subscriptions_evener(spec: GroupSpe
             assert name not in m.topics or load[owner] - load[other] <= 1
 
 
+@FEW
 @given(groups(fresh=True), st.data())
 def test_with_different_subscriptions_only_overload_moves_a_partition(
     spec: GroupSpec, data: st.DataObject
