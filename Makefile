@@ -36,7 +36,7 @@ lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 
 test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, Kafka's dump tool, answers compared with a real Kafka
 	@command -v kcat >/dev/null || apt-get install -y -qq kcat || echo "no kcat: its suite is skipped"
-	@$(BIN)/pytest -m clients -rs tests/compat
+	@$(BIN)/pytest -m clients -rs tests/compat tests/coordinator tests/client
 
 test-sim: $(STAMP) ## Simulated power loss under the log, by seed (SEEDS=0-300); a failing seed replays
 	@$(BIN)/python tests/sim/crash_run.py --seeds $(SEEDS) --out bench/results/sim-crashes.txt

@@ -1,7 +1,5 @@
 """What somebody stumbles over in the first hour, and must be told."""
 
-import logging
-
 import pytest
 
 from barnabas.cli.lines import LineRules, messages
@@ -34,25 +32,3 @@ def test_what_consume_prints_can_be_produced() -> None:
 @pytest.mark.parametrize("text", ["-99999999d", "1900-01-01T00:00:00Z"])
 def test_before_1970_is_the_beginning(text: str) -> None:
     assert parse_moment(text) == 0
-
-
-def test_the_log_says_why_a_group_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    from confluent_kafka import Consumer
-
-    from barnabas.testing import Broker
-
-    with caplog.at_level(logging.INFO), Broker(memory=True) as broker:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": "g",
-                "enable.auto.commit": False,
-            }
-        )
-        consumer.subscribe(["t"])
-        for _ in range(50):
-            consumer.poll(0.1)
-            if "groups are not served yet" in caplog.text:
-                break
-        consumer.close()
-    assert "topics that it subscribes to are not" in caplog.text

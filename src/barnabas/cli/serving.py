@@ -12,7 +12,7 @@ from typing import Final
 from barnabas import __version__
 from barnabas.cli.quick import Choices
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.layers import load_broker_config
+from barnabas.config.layers import AT_HOME, load_broker_config
 from barnabas.model.errors import BarnabasError
 from barnabas.node.process import serve
 from barnabas.ports.exchange import Address
@@ -47,6 +47,7 @@ def configuration(choices: Choices, environment: Mapping[str, str]) -> BrokerCon
     }
     name = choices.config
     return load_broker_config(
+        defaults=AT_HOME if choices.config is None else None,
         toml=None if name is None else _read(name),
         toml_name=name or "",
         environment=ours,

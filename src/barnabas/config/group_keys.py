@@ -16,7 +16,6 @@ _HIGH = Importance.HIGH
 ASSIGNORS: Final = ("uniform", "range")
 """The ways of sharing out partitions that are built in, the default first."""
 
-_CODEC_MAX: Final = 4
 _MINUTE_MS: Final = 60_000
 _REGEX_REFRESH_MS_MIN: Final = 10_000
 
@@ -57,9 +56,9 @@ GROUP_KEYS: Final = (
          "`segment.bytes` of `__consumer_offsets`; small, because only closed segments are "
          "compacted, and what is left is read at every start.",
          checks.at_least(SEGMENT_BYTES_MIN), _HIGH),
-    _key("offsets.topic.compression.codec", _I, 0,
-         "The codec of the coordinator's own batches: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-         checks.between(0, _CODEC_MAX), _HIGH),
+    _refused("offsets.topic.compression.codec", _I, 0,
+             "The codec of the coordinator's own batches; 0 for none.",
+             "its batches hold a record or two, which no codec makes smaller"),
     _refused("offsets.load.buffer.size", _I, 5 * 1024 * 1024,
              "Bytes read at a time while groups are loaded.",
              "groups are loaded in reads of the log's own size"),
@@ -140,7 +139,6 @@ def read_group_settings(values: Mapping[str, Any]) -> GroupSettings:
         offsets_partitions=values["offsets.topic.num.partitions"],
         offsets_replication_factor=values["offsets.topic.replication.factor"],
         offsets_segment_bytes=values["offsets.topic.segment.bytes"],
-        offsets_compression=values["offsets.topic.compression.codec"],
         offsets_retention_ms=values["offsets.retention.minutes"] * _MINUTE_MS,
         offsets_retention_check_interval_ms=values["offsets.retention.check.interval.ms"],
         consumer_session_timeout_ms=values["group.consumer.session.timeout.ms"],

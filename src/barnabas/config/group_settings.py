@@ -18,8 +18,6 @@ class GroupSettings:
     offsets_replication_factor: int = 3
     """At most: as many replicas as there are brokers when the topic is created."""
     offsets_segment_bytes: int = 100 * 1024 * 1024
-    offsets_compression: int = 0
-    """The codec's number in a batch header; 0 for none."""
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
     consumer_session_timeout_ms: int = 45_000

@@ -11,8 +11,15 @@ from barnabas.model.errors import BarnabasError, KafkaError
 ENVIRONMENT_PREFIX: Final = "BARNABAS_"
 
 
+AT_HOME: Final[Mapping[str, str]] = {"group.initial.rebalance.delay.ms": "0"}
+"""What a broker on a laptop or in a test does unlike one that is set up with a file: nobody waits
+for three seconds because more members might come. Kafka's own sample configuration says the same.
+"""
+
+
 def load_broker_config(
     *,
+    defaults: Mapping[str, str] | None = None,
     toml: str | None = None,
     toml_name: str = "barnabas.toml",
     environment: Mapping[str, str] | None = None,
@@ -22,7 +29,7 @@ def load_broker_config(
 
     Raises BarnabasError with one sentence that says where the mistake is.
     """
-    static: dict[str, str] = {}
+    static: dict[str, str] = dict(defaults or {})
     if toml is not None:
         static |= _checked(toml_name, read_toml(toml, toml_name))
     static |= _checked("the environment", read_environment(environment or {}))

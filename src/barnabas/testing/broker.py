@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from barnabas.config.layers import load_broker_config
+from barnabas.config.layers import AT_HOME, load_broker_config
 from barnabas.node.thread import BrokerThread
 
 
@@ -39,7 +39,7 @@ class Broker:
         if self._thread is not None:
             raise RuntimeError("this broker is running already")
         flags = {"listeners": self._listener, "log.dirs": self.data} | self._config
-        self._thread = BrokerThread(load_broker_config(flags=flags), memory=self._memory)
+        self._thread = BrokerThread(load_broker_config(defaults=AT_HOME, flags=flags), memory=self._memory)
         return self
 
     def stop(self) -> None:
