@@ -46,8 +46,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if bootstrap:
         yield Elsewhere(bootstrap)
         return
-    # Groups of tests are of one member mostly, and need not wait for others.
-    config = {"group.initial.rebalance.delay.ms": 0}
+    # Groups of tests are of one or two members, which need not wait for each other.
+    config = {
+        "group.initial.rebalance.delay.ms": 0,
+        "group.consumer.min.heartbeat.interval.ms": 100,
+        "group.consumer.heartbeat.interval.ms": 100,
+    }
     data = tmp_path_factory.mktemp("broker")
     with Broker(memory=False, data=data, config=config) as broker:
         yield broker

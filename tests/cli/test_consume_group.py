@@ -200,3 +200,18 @@ def test_options_of_groups_need_one(run: Run, topic: str, group: str) -> None:
         assert run("consume", topic, *wrong).returncode == 2, wrong
     done = run("consume", f"{topic}-none", "--group", group)
     assert (done.returncode, "There is no topic" in done.stderr) == (1, True)
+
+
+def test_a_group_of_the_other_protocol_is_told_apart(
+    run: Run, ok: Ok, broker: Broker, topic: str, group: str
+) -> None:
+    ok("produce", topic, stdin=lines(2))
+    with Following(broker, topic, group, "--protocol", "classic") as one:
+        one.read(2)
+        strategy = ("-X", "partition.assignment.strategy=cooperative-sticky")
+        done = run("consume", topic, "--group", group, "--timeout", "1", *strategy)
+        one.process.send_signal(signal.SIGTERM)
+        assert one.end() == (0, "", "")
+    assert done.returncode == 1
+    assert "--protocol" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr

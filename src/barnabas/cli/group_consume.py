@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from barnabas.cli.client import REQUEST_S, existing_topic, pairs, settings
 from barnabas.cli.consume import AT_ONCE, POLL_S, Limits, first_offset
 from barnabas.cli.ending import check_somebody_reads
+from barnabas.cli.group_facts import shown
 from barnabas.cli.moments import AtOffset, End, Start
 from barnabas.cli.output import note
 from barnabas.cli.shapes import Shape
+from barnabas.model.errors import BarnabasError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, TopicPartition
@@ -204,7 +206,7 @@ class GroupReading:
                 self._unfinished.pop(number, None)
             elif error.code() != KafkaError._MAX_POLL_EXCEEDED:
                 # (After too long a pause of our reader the library joins again by itself.)
-                raise KafkaException(error)
+                raise self._refusal(error) or KafkaException(error)
             return False
         offset: Any = message.offset()
         end = self._unfinished.get(number)
@@ -213,6 +215,25 @@ class GroupReading:
         if end is not None and offset + 1 >= end:
             del self._unfinished[number]
         return True
+
+    def _refusal(self, error: "KafkaError") -> BarnabasError | None:
+        """What to do about an error that comes of how the group was joined."""
+        from confluent_kafka import KafkaError
+
+        name = shown(self._joining.group)
+        match error.code():
+            case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+                return BarnabasError(
+                    f"The members of {name} share out in another way than {self._joining.protocol}:"
+                    f" `barnabas group describe {name}` shows how; see --protocol and "
+                    "-X partition.assignment.strategy."
+                )
+            case KafkaError.FENCED_INSTANCE_ID | KafkaError.UNRELEASED_INSTANCE_ID:
+                return BarnabasError(
+                    f"Another member of {name} is called {self._joining.instance_id}: choose "
+                    "another --instance-id."
+                )
+        return None
 
     def _hand_over(self, messages: list["Message"]) -> int:
         """Print and commit, in the order that was asked for; how many were printed."""
