@@ -176,12 +176,6 @@ class Admin(GroupAdmin):
     ) -> None:
         """Nothing is left open."""
 
-    def _metadata(self) -> dict[str, Any]:
-        """Every topic. Asking for all of them never creates one, as asking for one can."""
-        with translating("asking for the topics"):
-            found: dict[str, Any] = self._raw.list_topics(timeout=self._timeout).topics
-            return found
-
     def _await_topics(self, names: list[str], *, there: bool) -> None:
         """The controller has decided; wait until the broker we ask knows of it as well."""
         deadline = time.monotonic() + self._timeout

@@ -197,7 +197,7 @@ class Consumer:
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Go on with this offset of this partition; one out of range means the nearest there is."""
-        self._move({self._ours((topic, partition)): offset})
+        self._move(self._ours((topic, partition)), offset)
 
     def rewind(
         self, to: Moment = "beginning", *, partitions: Iterable[Place] | None = None
@@ -207,7 +207,10 @@ class Consumer:
         Concerns all assigned partitions, or those named. The group remembers it with the next
         commit, so that the messages in between come again even after a crash.
         """
-        self._move({place: self._offset_at(place, to) for place in self._chosen(partitions)})
+        if isinstance(to, timedelta):
+            to = datetime.now(UTC) - to
+        for place in self._chosen(partitions):
+            self._move(place, to)
 
     def skip(
         self,
@@ -220,10 +223,9 @@ class Consumer:
         if (count is None) == (to is None):
             config_error('skip takes a count or to="end".')
         places = self._chosen(partitions)
-        ahead = {place: self._intake.ends(place)[1] for place in places}
-        if count is not None:
-            ahead = {place: offset + count for place, offset in self._position(places).items()}
-        self._move(ahead)
+        positions = {} if count is None else self._position(places)
+        for place in places:
+            self._move(place, "end" if count is None else positions[place] + count)
 
     def pause(self, partitions: Iterable[Place] | None = None) -> None:
         """Hand out nothing of these partitions (all, when none is named) until `resume`."""
@@ -303,28 +305,23 @@ class Consumer:
             )
         return found
 
-    def _move(self, targets: dict[TopicPartition, int]) -> None:
-        for place, wanted in targets.items():
-            low, high = self._intake.ends(place)
-            # Out of range, the broker would send us to `start`, which may be the other end.
-            offset = min(max(wanted, low), high)
-            self._semantics.moved(place, offset)
-            self._intake.seek(place, offset)
-            self._positions[place] = offset
-
-    def _offset_at(self, place: TopicPartition, to: Moment) -> int:
-        if isinstance(to, int):
-            return to
+    def _move(
+        self, place: TopicPartition, to: Literal["beginning", "end"] | int | datetime
+    ) -> None:
         low, high = self._intake.ends(place)
-        if to == "beginning":
-            return low
-        if to == "end":
-            return high
-        moment = datetime.now(UTC) - to if isinstance(to, timedelta) else to
-        if not isinstance(moment, datetime):
+        if isinstance(to, int):
+            wanted: int | None = to
+        elif isinstance(to, datetime):
+            wanted = self._intake.offset_at(place, to_milliseconds(to))
+        elif to in ("beginning", "end"):
+            wanted = low if to == "beginning" else high
+        else:
             config_error('rewind takes "beginning", "end", an offset, a datetime or a timedelta.')
-        found = self._intake.offset_at(place, to_milliseconds(moment))
-        return high if found is None else found
+        # Out of range, the broker would send us to `start`, which may be the other end.
+        offset = high if wanted is None else min(max(wanted, low), high)
+        self._semantics.moved(place, offset)
+        self._intake.seek(place, offset)
+        self._positions[place] = offset
 
     def _position(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         unknown = [place for place in places if place not in self._positions]

@@ -83,7 +83,12 @@ class GroupAdmin:
         answers = self._raw.list_consumer_group_offsets(asked, request_timeout=self._timeout)
         found = self._answer(answers[group], f"asking for the offsets of {group}")
         rows = {TopicPartition(each.topic, each.partition): each for each in found.topic_partitions}
-        existing = [place for place in rows if self._exists(place)]
+        topics = self._metadata()
+        existing = [
+            place
+            for place in rows
+            if place.topic in topics and place.partition in topics[place.topic].partitions
+        ]
         starts, ends = self._offsets(existing, "earliest"), self._offsets(existing, "latest")
         return tuple(
             GroupOffset(
@@ -157,7 +162,7 @@ class GroupAdmin:
         moment = datetime.now(UTC) - to if isinstance(to, timedelta) else to
         if not isinstance(moment, datetime):
             config_error('`to` is "beginning", "end", an offset, a datetime or a timedelta.')
-        at_time = self._offsets(places, to_milliseconds(moment))
+        at_time = self._offsets(places, max(0, to_milliseconds(moment)))
         return {place: offset if offset >= 0 else ends[place] for place, offset in at_time.items()}
 
     def _alter_offsets(self, group: str, resets: list[OffsetReset]) -> None:
@@ -174,8 +179,7 @@ class GroupAdmin:
                 raise translated(each.error, f"resetting the group {group}")
 
     def _places(self, topic: str, partitions: Iterable[int] | None) -> list[TopicPartition]:
-        with translating(f"asking for the partitions of {topic}"):
-            found = self._raw.list_topics(timeout=self._timeout).topics.get(topic)
+        found = self._metadata().get(topic)
         if found is None:
             raise no_such_topic(topic)
         wanted = sorted(found.partitions) if partitions is None else list(partitions)
@@ -187,10 +191,11 @@ class GroupAdmin:
             )
         return [TopicPartition(topic, number) for number in wanted]
 
-    def _exists(self, place: TopicPartition) -> bool:
+    def _metadata(self) -> dict[str, Any]:
+        """Every topic. Asking for all of them never creates one, as asking for one can."""
         with translating("asking for the topics"):
-            found = self._raw.list_topics(timeout=self._timeout).topics.get(place.topic)
-        return found is not None and place.partition in found.partitions
+            found: dict[str, Any] = self._raw.list_topics(timeout=self._timeout).topics
+            return found
 
     def _offsets(
         self, places: Collection[TopicPartition], at: Literal["earliest", "latest"] | int

@@ -211,6 +211,8 @@ class Intake:
 
     def offset_at(self, place: TopicPartition, milliseconds: int) -> int | None:
         """The first offset that is not older; None when every message is."""
+        # Below 0 the protocol has other meanings for the number, and no message is older.
+        milliseconds = max(0, milliseconds)
         with translating(f"asking for an offset of {place.topic} by time"):
             found = self._raw.offsets_for_times(
                 [raw_place(place, milliseconds)], timeout=REQUEST_S
