@@ -21,7 +21,18 @@ def test_names_every_api_of_the_table_and_no_other(house: House) -> None:
     assert rows.keys() == SERVED.keys()
     assert rows[3] == (0, 13)
     assert rows[0] == (0, 13), "librdkafka wants Produce to begin at 0"
-    assert answer["supported_features"] == answer["finalized_features"] == []
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_consumer_groups_are_a_finalized_feature(house: House, version: int) -> None:
+    body = {"client_software_name": "a", "client_software_version": "1"}
+    answer = house.ask("api_versions", version, **body)
+    assert answer["finalized_features_epoch"] >= 0
+    assert answer["finalized_features"] == [
+        {"name": "group.version", "max_version_level": 1, "min_version_level": 1}
+    ]
+    supported = [{"name": "group.version", "min_version": 0, "max_version": 1}]
+    assert answer["supported_features"] == (supported if version >= 4 else [])
 
 
 def test_remembers_the_client_software(house: House) -> None:

@@ -1,22 +1,90 @@
-"""FindCoordinator: there is none yet, and each kind of client is told so in the way it needs."""
+"""FindCoordinator: this broker for groups; who looks for others is told in the way it needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.api.conftest import ADVERTISED, NODE_ID
+
+from barnabas.model.errors import BarnabasError
+from barnabas.ports.coordination import Op
+from barnabas.world.embedded import EmbeddedCoordination
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.api.conftest import House
 
 _SHARE_KEY = "group:2zUPZg1zTn6vFzGgUyu2kA:0"
+_HOST, _PORT = ADVERTISED
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_every_group_is_coordinated_here(house: House, version: int) -> None:
+    keys = ["g", "h", "g", ""]
+    answer = house.ask("find_coordinator", version, coordinator_keys=keys)
+    assert answer["coordinators"] == [
+        {
+            "key": key,
+            "node_id": NODE_ID,
+            "host": _HOST,
+            "port": _PORT,
+            "error_code": "none",
+            "error_message": "",
+        }
+        for key in keys
+    ]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_one_key_in_the_old_form(house: House, version: int) -> None:
+    answer = house.ask("find_coordinator", version, key="g")
+    assert answer["error_code"] == "none"
+    assert (answer["node_id"], answer["host"], answer["port"]) == (NODE_ID, _HOST, _PORT)
+    assert answer.get("error_message", "NONE") == "NONE"
+
+
+def test_the_topic_of_groups_is_made_when_it_is_first_needed(house: House) -> None:
+    assert house.ask("find_coordinator", 6, coordinator_keys=[])["coordinators"] == []
+    assert "__consumer_offsets" not in house.cluster.image.topics
+    house.ask("find_coordinator", 6, coordinator_keys=["g"])
+    made = house.cluster.image.topics["__consumer_offsets"]
+    assert len(made.partitions) == 50
+    assert house.settings("__consumer_offsets", "cleanup.policy", "segment.bytes") == {
+        "cleanup.policy": ("compact", 1),
+        "segment.bytes": ("104857600", 1),
+    }
+    house.ask("find_coordinator", 6, coordinator_keys=["g"])
+    assert house.cluster.image.topics["__consumer_offsets"] is made
+
+
+class _Full(EmbeddedCoordination):
+    """A store on a disk that becomes full."""
+
+    full = False
+
+    async def commit(self, *operations: Op) -> None:
+        if self.full:
+            raise BarnabasError("No room.")
+        await super().commit(*operations)
+
+
+def test_there_is_no_coordinator_without_the_topic(build_house: Callable[..., House]) -> None:
+    store = _Full(":memory:")
+    house = build_house({}, coordination=store)
+    store.full = True
+    (told,) = house.ask("find_coordinator", 6, coordinator_keys=["g"])["coordinators"]
+    assert (told["error_code"], told["node_id"]) == ("coordinator_not_available", -1)
+    assert "No room" in told["error_message"]
+    store.full = False
+    (told,) = house.ask("find_coordinator", 6, coordinator_keys=["g"])["coordinators"]
+    assert told["error_code"] == "none"
 
 
 @pytest.mark.parametrize(
     ("version", "key_type", "key", "error"),
     [
-        (4, 0, "g", "coordinator_not_available"),
-        (4, 0, "", "coordinator_not_available"),
         (4, 1, "t", "transactional_id_authorization_failed"),
         (4, 9, "g", "invalid_request"),
         (4, 2, _SHARE_KEY, "invalid_request"),
@@ -39,23 +107,3 @@ def test_who_gets_which_error(
         "error_code": error,
         "error_message": None,
     }
-
-
-def test_one_key_in_the_old_form(house: House) -> None:
-    answer = house.ask("find_coordinator", 2, key="g", key_type=0)
-    assert answer["error_code"] == "coordinator_not_available"
-    assert "assign partitions" in answer["error_message"]
-    assert (answer["node_id"], answer["host"], answer["port"]) == (-1, "", -1)
-
-
-def test_version_0_asks_for_groups(house: House) -> None:
-    assert house.ask("find_coordinator", 0, key="g")["error_code"] == "coordinator_not_available"
-
-
-def test_each_key_is_answered_once(house: House) -> None:
-    answer = house.ask("find_coordinator", 4, coordinator_keys=["g", "h"] * 1000)
-    assert [each["key"] for each in answer["coordinators"]] == ["g", "h"]
-
-
-def test_no_keys(house: House) -> None:
-    assert house.ask("find_coordinator", 4, coordinator_keys=[])["coordinators"] == []
