@@ -23,13 +23,11 @@ _Partition = tuple[str, int]
 
 
 def handle(call: Call, request: OffsetDeleteRequest) -> Eventually[OffsetDeleteResponse]:
-    """One result for each different partition."""
-    wanted: dict[_Partition, None] = {
-        (topic.name, each.partition_index): None
-        for topic in request.topics
-        for each in topic.partitions
-    }
-    there = [each for each in wanted if _exists(call, *each)]
+    """One result for each partition that is named."""
+    wanted: list[_Partition] = [
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+    ]
+    there = [each for each in dict.fromkeys(wanted) if _exists(call, *each)]
 
     def delete() -> Answer[list[ErrorCode]]:
         require_group_id(request.group_id)
@@ -46,9 +44,7 @@ def _exists(call: Call, name: str, index: int) -> bool:
     return topic is not None and 0 <= index < len(topic.partitions)
 
 
-def _answer(
-    wanted: dict[_Partition, None], codes: dict[_Partition, ErrorCode]
-) -> OffsetDeleteResponse:
+def _answer(wanted: list[_Partition], codes: dict[_Partition, ErrorCode]) -> OffsetDeleteResponse:
     topics: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for name, index in wanted:
         code = codes.get((name, index), ErrorCode.unknown_topic_or_partition)
