@@ -28,7 +28,8 @@ BASE_MS = 1_700_000_000_000
 
 
 def fill(bootstrap: str, topic: str, count: int) -> None:
-    with Producer(bootstrap) as producer:
+    # Without idempotence: a new producer's id would take half a second to come.
+    with Producer(bootstrap, idempotent=False) as producer:
         for number in range(count):
             producer.post(topic, str(number), partition=0, timestamp=BASE_MS + number * 1000)
 

@@ -30,7 +30,8 @@ WAIT_S = 30.0
 
 def fill(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
     """Values 0, 1, …, a second apart."""
-    with Producer(bootstrap) as producer:
+    # Without idempotence: a new producer's id would take half a second to come.
+    with Producer(bootstrap, idempotent=False) as producer:
         for number in range(count):
             producer.post(
                 topic, str(number), partition=partition, timestamp=BASE_MS + number * 1000

@@ -33,7 +33,7 @@ _TOPIC_WAIT_S: Final = 10.0
 """How long a broker that creates topics by itself may take for it."""
 _LOOK_S: Final = 0.05
 _POLL_S: Final = 0.2
-"""How long the delivery thread sleeps when nothing happens; a delivery wakes it at once."""
+"""How long the delivery thread waits for one of those under way; each wakes it at once."""
 _ROOM_MESSAGES: Final = 50_000
 """Half of what librdkafka queues by default (queue.buffering.max.messages)."""
 _BY_KEY: Final = -1
@@ -85,12 +85,12 @@ class Producer:
         self._serialize_value = value_serializer
         self._turns = RoundRobin(self._writable_partitions)
         self._lost: list[Delivery | DeliveryError] = []
-        self._closing = threading.Event()
+        self._under_way = threading.Event()
+        self._closing = False
         self._closed = False
-        self._thread = threading.Thread(
+        threading.Thread(
             target=self._serve_deliveries, name="barnabas-deliveries", daemon=True
-        )
-        self._thread.start()
+        ).start()
 
     def send(
         self,
@@ -169,8 +169,8 @@ class Producer:
                 self._raw.purge()
                 self._raw.flush(REQUEST_S)
         finally:
-            self._closing.set()
-            self._thread.join()
+            self._closing = True
+            self._under_way.set()
         self._raise_losses()
 
     def partitions(self, topic: str) -> Sequence[int]:
@@ -247,12 +247,14 @@ class Producer:
         while True:
             try:
                 self._raw.produce(topic, value_bytes, key_bytes, partition, **fields)
-                return
+                break
             except BufferError:
                 # Each message in the queue ends in time, one way or the other.
                 self._raw.poll(_LOOK_S)
             except Exception as error:
                 raise self._refused(error, topic) from error
+        if not self._under_way.is_set():
+            self._under_way.set()
 
     def _refused(self, error: Exception, topic: str) -> Exception:
         from confluent_kafka import KafkaException
@@ -293,8 +295,17 @@ class Producer:
             time.sleep(_LOOK_S)
 
     def _serve_deliveries(self) -> None:
-        while not self._closing.is_set():
+        """Settle deliveries while there are any; sleep while there are none."""
+        while True:
+            self._under_way.wait()
+            if self._closing:
+                return
             self._raw.poll(_POLL_S)
+            if not len(self._raw):
+                self._under_way.clear()
+                # One that was queued between the look and the clearing wakes us again.
+                if len(self._raw):
+                    self._under_way.set()
 
     def _posted(
         self,

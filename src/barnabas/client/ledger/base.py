@@ -272,11 +272,16 @@ def first_column(row: Any) -> Any:
 
 def place_of(message: object) -> tuple[TopicPartition, int]:
     """Where a message of any client library stands: theirs are attributes or methods."""
-    found = []
-    for name in ("topic", "partition", "offset"):
-        value = getattr(message, name, None)
-        found.append(value() if callable(value) else value)
-    topic, partition, offset = found
+    topic, partition, offset = (
+        _told(message, "topic"),
+        _told(message, "partition"),
+        _told(message, "offset"),
+    )
     if not isinstance(topic, str) or not isinstance(partition, int) or not isinstance(offset, int):
         config_error(f"{message!r} does not tell its topic, partition and offset.")
     return TopicPartition(topic, partition), offset
+
+
+def _told(message: object, name: str) -> object:
+    value = getattr(message, name, None)
+    return value() if callable(value) else value
