@@ -6,6 +6,11 @@ from barnabas.coordinator.group.asks import Assignment, ConsumerHeartbeatAnswer
 from barnabas.model.errors import ErrorCode, KafkaError
 
 Owned = set[tuple[bytes, int]]
+FENCED = (
+    ErrorCode.fenced_member_epoch,
+    ErrorCode.unknown_member_id,
+    ErrorCode.fenced_instance_id,
+)
 
 
 class Consumer:
@@ -50,7 +55,7 @@ class Consumer:
             self.must_say_all = True
             if answer_is_lost:
                 return
-            if error.code in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
+            if error.code in FENCED:
                 self.forget()
             elif error.code is not ErrorCode.unreleased_instance_id:
                 raise
