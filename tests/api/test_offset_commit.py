@@ -135,6 +135,9 @@ def test_old_versions_may_say_how_long_to_keep(house: House, version: int) -> No
 def test_nothing_to_commit_is_no_question_for_the_group(house: House) -> None:
     answer = say(house, "offset_commit", 9, group_id="g", topics=[])
     assert answer["topics"] == []
+    house.topic("t")
+    body = commit_body("g", "t")
+    assert say(house, "offset_commit", 9, **body)["topics"] == []
     assert _commit(house, 9, commit_body("g", "never", (0, 1))) == ["unknown_topic_or_partition"]
 
 

@@ -128,5 +128,6 @@ def _answer(topics: list[_Asked], codes: list[ErrorCode]) -> OffsetCommitRespons
                 ),
             )
             for asked in topics
+            if asked.topic.partitions or asked.known is None
         ),
     )
