@@ -39,7 +39,8 @@ class Broker:
         if self._thread is not None:
             raise RuntimeError("this broker is running already")
         flags = {"listeners": self._listener, "log.dirs": self.data} | self._config
-        self._thread = BrokerThread(load_broker_config(defaults=AT_HOME, flags=flags), memory=self._memory)
+        config = load_broker_config(defaults=AT_HOME, flags=flags)
+        self._thread = BrokerThread(config, memory=self._memory)
         return self
 
     def stop(self) -> None:
