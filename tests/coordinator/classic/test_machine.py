@@ -238,6 +238,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_the_witness_saw(self) -> None:
+        self.witness.a_generation_has_one_leader_and_one_protocol()
         self.witness.everybody_who_joined_is_listed()
         self.witness.groups_stay_small(SIZE_MAX)
 
@@ -289,4 +290,4 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
 
 TestClassicGroupMachine = ClassicGroupMachine.TestCase
-TestClassicGroupMachine.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestClassicGroupMachine.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)

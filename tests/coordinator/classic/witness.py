@@ -37,7 +37,9 @@ class Witness:
         self.dead_on_record: set[str] = set()
         self.given: dict[int, dict[str, bytes]] = {}
         """By generation, what its leader gave to whom."""
-        self.led: dict[tuple[int, int], tuple[str, str | None]] = {}
+        self.synced: list[tuple[Sync, Synced]] = []
+        """Answers that were not yet held against the log."""
+        self.led: defaultdict[tuple[int, int], set[tuple[str, str | None]]] = defaultdict(set)
         self.listed: dict[tuple[int, int], set[str]] = {}
         self.answered: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
         self.generation = 0
@@ -62,8 +64,10 @@ class Witness:
         if isinstance(ask.what, Join) and isinstance(ask.value, Joined) and ask.code is Code.none:
             self._joined(ask.what, ask.value)
         elif isinstance(ask.what, Sync) and isinstance(ask.value, Synced):
-            self.everybody_gets_what_the_leader_gave(ask.what, ask.value)
+            self.synced.append((ask.what, ask.value))
         own = member_id and self.instances.get(member_id) == ask.what.instance_id
+        if member_id not in self.instances and not isinstance(ask.what, Join):
+            return  # An id that was given is good for a join, and for nothing else before it.
         lost = {Code.unknown_member_id, Code.fenced_instance_id, Code.group_max_size_reached}
         if own and ask.code in lost:
             self.dead.add(member_id)
@@ -83,7 +87,7 @@ class Witness:
         at = (self.life, joined.generation)
         self.answered[at].add(self.same(joined.member_id))
         self.generations_never_go_back(joined.generation)
-        self.a_generation_has_one_leader_and_one_protocol(at, joined)
+        self.led[at].add((joined.leader, joined.protocol_name))
         self.only_the_leader_sees_the_members(at, joined)
 
     def replaced(self, instance_id: str) -> None:
@@ -105,6 +109,8 @@ class Witness:
         if self.records_seen != len(self.stage.records):
             self.dead_on_record = set(self.dead)
         self.records_seen = len(self.stage.records)
+        while self.synced:
+            self.everybody_gets_what_the_leader_gave(*self.synced.pop())
 
     def _stored(self, value: GroupMetadataValue, doing: Any) -> None:
         stored = {member.member_id: member.assignment for member in value.members}
@@ -137,12 +143,7 @@ class Witness:
     def everybody_gets_what_the_leader_gave(self, ask: Sync, synced: Synced) -> None:
         """ONE ASSIGNMENT: every SyncGroup of a generation that is answered brings exactly what the
         leader of that generation gave to that member, before and after the shard was reloaded."""
-        assert synced.assignment == self._plan(ask).get(ask.member_id, b"")
-
-    def _plan(self, ask: Sync) -> dict[str, bytes]:
-        # The answer of the deciding sync comes before its record was looked at.
-        self.reads_the_log(ask)
-        return self.given[ask.generation]
+        assert synced.assignment == self.given[ask.generation].get(ask.member_id, b"")
 
     def a_generation_is_assigned_once(
         self, value: GroupMetadataValue, stored: dict[str, bytes], ask: Sync
@@ -160,22 +161,19 @@ class Witness:
         assert generation >= self.generation
         self.generation = generation
 
-    def a_generation_has_one_leader_and_one_protocol(
-        self, at: tuple[int, int], joined: Joined
-    ) -> None:
+    def a_generation_has_one_leader_and_one_protocol(self) -> None:
         """ONE LEADER: all who join a generation hear of the same leader and the same protocol."""
-        said = (self.same(joined.leader), joined.protocol_name)
-        assert self.led.setdefault(at, said) == said
+        for said in self.led.values():
+            assert len({(self.same(leader), protocol) for leader, protocol in said}) == 1
 
     def only_the_leader_sees_the_members(self, at: tuple[int, int], joined: Joined) -> None:
         """THE LEADER KNOWS: only the leader gets the list of members, and it has all of them."""
         if joined.members:
             assert joined.leader == joined.member_id
-            names = {self.same(member.member_id) for member in joined.members}
-            for member in joined.members:
-                if member.instance_id is not None:
-                    names.discard(member.member_id)
-                    names.add(f"static {member.instance_id}")
+            names = {
+                member.member_id if member.instance_id is None else f"static {member.instance_id}"
+                for member in joined.members
+            }
             assert self.listed.setdefault(at, names) == names
 
     def everybody_who_joined_is_listed(self) -> None:
