@@ -34,6 +34,7 @@ class Consumer:
         self.assigned: Owned = set()
         self.revokes_at_once = True
         self.must_say_all = True
+        self._said: Owned | None = None
 
     @property
     def is_in(self) -> bool:
@@ -79,6 +80,7 @@ class Consumer:
 
     def _ask(self) -> ConsumerHeartbeatAnswer:
         full = self.must_say_all or self.epoch == 0
+        said, self._said = self._said, set(self.holds)
         return self.stage.ask(
             self.member_id,
             self.epoch,
@@ -86,7 +88,7 @@ class Consumer:
             topic_names=self.names if full else None,
             topic_regex=self.regex if full else None,
             rebalance_timeout_ms=30_000 if full else -1,
-            owned=_by_topic(self.holds),
+            owned=_by_topic(self.holds) if full or said != self.holds else None,
         )
 
     def _follow(self, answer: ConsumerHeartbeatAnswer) -> None:

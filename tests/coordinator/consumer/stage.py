@@ -21,7 +21,7 @@ from barnabas.coordinator.group.asks import (
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.groups import ConsumerGroups
 from barnabas.coordinator.runtime.turn import TimerKey, Turn
-from barnabas.wire.stored import Stored, decode, encode
+from barnabas.wire.stored import Ignored, Stored, decode, encode
 
 WALL_MS = 1_700_000_000_000
 CLIENT = Client(id="client", host="/127.0.0.1")
@@ -98,9 +98,12 @@ class Stage:
             key, at_ms = due
             del self.timers[key]
             self._move_to(max(at_ms, self.monotonic_ms))
-            self.turn(lambda turn, key=key: self.shard.fire(turn, key))
+            self._fire(key)
         self._move_to(end_ms)
         return self
+
+    def _fire(self, key: TimerKey) -> None:
+        self.turn(lambda turn: self.shard.fire(turn, key))
 
     def _move_to(self, monotonic_ms: int) -> None:
         self.wall_ms += monotonic_ms - self.monotonic_ms
@@ -115,8 +118,9 @@ class Stage:
             last[key] = value
         self._begin()
         for key, value in last.items():
-            record = decode(key, value)
-            self.shard.apply(record)  # type: ignore[arg-type]
+            stored = decode(key, value)
+            assert not isinstance(stored, Ignored)
+            self.shard.apply(stored)
         self.turn(self.shard.loaded)
 
     # --- topics ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ def stage() -> Stage:
     return stage
 
 
-def beat(stage: Stage, member_id: str = "a", **said: object) -> tuple[int, list[str] | None]:
+def beat(stage: Stage, member_id: str = "a", **said: Any) -> tuple[int, list[str] | None]:
     """A heartbeat with the epoch the group knows: epoch and topics of the answer."""
     answer = stage.ask(member_id, stage.group().members[member_id].owns.epoch, **said)
     names = stage.named(answer.assignment)
@@ -129,8 +129,9 @@ def test_a_change_of_expression_takes_topics_away_before_it_is_resolved(stage: S
     stage.after(0)
     beat(stage)
     assert beat(stage, topic_regex="mor.") == (2, [])
+    assert beat(stage, owned={}) == (2, None), "the target is of the old expression still"
     stage.after(0)
-    assert beat(stage, owned={}) == (3, ["more"])
+    assert beat(stage) == (3, ["more"])
 
 
 def test_expressions_survive_a_reload(stage: Stage) -> None:

@@ -58,6 +58,8 @@ def test_a_restart_disturbs_nobody(stage: Stage, member_id: str) -> None:
     described = stage.describe()
     assert (described.state, described.group_epoch) == ("Stable", 2)
     assert [each.member_id for each in described.members] == [member_id]
+    assigned = stage.group().members[member_id].owns.assigned.values()
+    assert [dict(each) for each in assigned] == [{0: 0, 1: 0}], "it may commit what it left behind"
     stage.after(44_999)
     assert stage.ask(member_id, 2, instance_id="one").member_epoch == 2
 

@@ -59,13 +59,15 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     # --- members ---------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.consumers) < CONSUMERS_MAX)
-    @rule(subscription=SUBSCRIPTIONS, instance_id=INSTANCES)
+    @rule(subscription=SUBSCRIPTIONS, instance_id=INSTANCES, slow=st.booleans())
     def consumer_starts(
-        self, subscription: tuple[tuple[str, ...], str], instance_id: str | None
+        self, subscription: tuple[tuple[str, ...], str], instance_id: str | None, slow: bool
     ) -> None:
-        """Also with a static id that another uses, or that another has left behind."""
+        """Also with a static id that another uses, or that another has left behind. A slow one
+        goes on using what it shall give up, and says so in its heartbeats, until it revokes."""
         self.joined += 1
         consumer = Consumer(self.stage, f"m{self.joined}", *subscription, instance_id)
+        consumer.revokes_at_once = not slow
         self.consumers.append(consumer)
         consumer.beat()
 
@@ -82,9 +84,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.consumers)
     @rule(number=PICK)
-    def consumer_takes_its_time_to_revoke(self, number: int) -> None:
-        consumer = self.pick(number)
-        consumer.revokes_at_once = not consumer.revokes_at_once
+    def slow_consumer_revokes(self, number: int) -> None:
+        self.pick(number).revoke()
 
     @precondition(lambda self: self.consumers)
     @rule(number=PICK, subscription=SUBSCRIPTIONS)
@@ -120,13 +121,14 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     # --- time and crashes ------------------------------------------------------------------------
 
-    @rule(ms=st.sampled_from((0, 1, 5_000, 11_000, 29_000, 46_000)))
-    def time_passes(self, ms: int) -> None:
+    @rule(
+        ms=st.sampled_from((0, 1, 5_000, 11_000, 29_000, 46_000)),
+        jump_ms=st.sampled_from((0, 0, 10**9, -(10**9))),
+    )
+    def time_passes(self, ms: int, jump_ms: int) -> None:
+        """And the wall clock goes as it likes."""
+        self.stage.wall_ms += jump_ms
         self.stage.after(ms)
-
-    @rule(ms=st.integers(-(10**9), 10**9))
-    def wall_clock_jumps(self, ms: int) -> None:
-        self.stage.wall_ms += ms
 
     @rule()
     def shard_is_dropped_and_loaded(self) -> None:
