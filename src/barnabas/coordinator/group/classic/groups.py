@@ -1,7 +1,6 @@
 """The classic groups of one shard: what members ask, what is read back, and what timers bring."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from barnabas.config.group_settings import GroupSettings
 from barnabas.coordinator.group.asks import (
@@ -20,6 +19,7 @@ from barnabas.coordinator.group.classic.joining import Joining, because, forget_
 from barnabas.coordinator.group.classic.member import SESSION, Member
 from barnabas.coordinator.group.classic.rebalance import JOIN, PENDING_MEMBER, PENDING_SYNC
 from barnabas.coordinator.group.classic.state import State
+from barnabas.coordinator.group.group import Group
 from barnabas.coordinator.runtime.turn import PARKED, Parked, TimerKey, Turn, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.entropy import Entropy
@@ -31,7 +31,7 @@ class ClassicGroups:
 
     def __init__(
         self,
-        groups: dict[str, Any],
+        groups: dict[str, Group],
         settings: Callable[[], GroupSettings],
         entropy: Entropy,
     ) -> None:
@@ -56,7 +56,7 @@ class ClassicGroups:
             group = self._create(turn, ask, group)
         return Joining(turn, waiter, ask, group, settings).decide(self._entropy)
 
-    def _create(self, turn: Turn[Stored], ask: Join, other: Any) -> ClassicGroup:
+    def _create(self, turn: Turn[Stored], ask: Join, other: Group | None) -> ClassicGroup:
         """A new group, also in the place of an empty one of another kind."""
         if other is not None and not other.is_empty:
             raise KafkaError(
