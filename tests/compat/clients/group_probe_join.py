@@ -44,8 +44,6 @@ def refused(probe: GroupProbe) -> None:
         probe.ask(f"empty protocol type, v{version}", "join_group", version,
                   join("refused", protocol_type=""))  # fmt: skip
     probe.ask("empty protocol name, v3", "join_group", 3, join("noname", protocols=("",)))
-    probe.link("a").be_patient(3)
-    probe.ask("one protocol twice, v3", "join_group", 3, join("twice", protocols=("r", "r")))
     probe.ask("empty metadata, v3", "join_group", 3, join("nometa", protocols=(("r", b""),)))
     probe.ask("empty instance id, v9", "join_group", 9, join("refused", instance=""))
     probe.ask("instance id with a dot and a slash, v9", "join_group", 9,
@@ -54,6 +52,12 @@ def refused(probe: GroupProbe) -> None:
     probe.ask("instance id of 300, v9", "join_group", 9,
               join("odd-instance-3", instance="i" * 300))  # fmt: skip
     describe(probe, "the group then", "refused")
+
+
+def protocol_twice(probe: GroupProbe) -> None:
+    """JoinGroup with one protocol twice."""
+    probe.link("a").be_patient(3)
+    probe.ask("v3", "join_group", 3, join("twice", protocols=("r", "r")))
 
 
 def unlike(probe: GroupProbe) -> None:
@@ -210,7 +214,8 @@ def hangs_up_while_joining(probe: GroupProbe) -> None:
 
 
 SCENARIOS: tuple[GroupScenario, ...] = (
-    first_join, refused, unlike, type_of_an_empty_group, second_member, rejoin_of_a_follower,
-    rejoin_of_a_changed_follower, rejoin_of_the_leader, join_before_the_sync, join_twice_at_once,
-    votes, tied_votes, never_comes_back, hangs_up_while_joining,
+    first_join, refused, protocol_twice, unlike, type_of_an_empty_group, second_member,
+    rejoin_of_a_follower, rejoin_of_a_changed_follower, rejoin_of_the_leader,
+    join_before_the_sync, join_twice_at_once, votes, tied_votes, never_comes_back,
+    hangs_up_while_joining,
 )  # fmt: skip

@@ -68,10 +68,9 @@ def come_and_settle(
                 rows = answer["assignment"]["topic_partitions"]
                 owned[name] = {row["topic_id"]: row["partitions"] for row in rows}
     if assignor == "uniform" and len(topics) > 1:
-        # Which topic is dealt out first hangs on the topics' random ids.
-        rows = _members(probe, group)
-        sizes = {row["member_id"]: _size(row["assignment"]) for row in rows}
-        probe.keep(f"{label}, {member} members", "consumer_group_describe v1", {}, sizes)
+        # Which topic is dealt out first, and so to whom, hangs on the topics' random ids.
+        sizes = sorted(_size(row["assignment"]) for row in _members(probe, group))
+        probe.keep(f"{label}, {member} members", "consumer_group_describe v1", {}, {"sizes": sizes})
     else:
         shown(probe, f"{label}, {member} members", group)
 

@@ -191,8 +191,20 @@ def leaves(probe: GroupProbe) -> None:
 
 def expires(probe: GroupProbe) -> None:
     """A static member is silent beyond its session timeout."""
+    group = "static-silent"
+    one, two = static_pair(probe, group, session=1500).ids
+    for _ in range(6):
+        time.sleep(0.5)
+        probe.quietly("heartbeat", BEAT, beat(group, 2, one, "one"))
+    probe.ask("the leader beats", "heartbeat", BEAT, beat(group, 2, one, "one"))
+    probe.ask("the silent one beats", "heartbeat", BEAT, beat(group, 2, two, "two"), "b")
+    probe.ask("the leader joins", "join_group", JOIN, join(group, one, instance="one"))
+
+
+def shorter_session(probe: GroupProbe) -> None:
+    """A static member returns with a shorter session timeout and is silent."""
     group = "static-expiry"
-    made = static_pair(probe, group, session=6000)
+    made = static_pair(probe, group)
     body = join(group, instance="two", session=1000)
     new = probe.must("join_group", JOIN, body, "b")["member_id"]
     probe.names.tidy(new)
@@ -205,4 +217,5 @@ def expires(probe: GroupProbe) -> None:
 SCENARIOS: tuple[GroupScenario, ...] = (
     first_join, follower_returns, leader_returns, changed_member_returns, known_member_rejoins,
     fenced, fenced_while_joining, fenced_while_syncing, leaves, expires,
+    shorter_session,
 )  # fmt: skip
