@@ -1,5 +1,6 @@
 """Messages in: reading alone, going back and forth, and the promises of a group."""
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -349,3 +350,19 @@ def test_a_static_member_takes_its_own_place(bootstrap: str, ten: str, group: st
         assert read(consumer, 2) == [0, 1]
     with quick_consumer(ten, group, bootstrap, instance_id="a") as consumer:
         assert read(consumer, 1) == [1]
+
+
+def test_an_interrupt_ends_the_wait_and_commits_what_is_done(
+    bootstrap: str, ten: str, group: str
+) -> None:
+    def read_until_interrupted() -> None:
+        with quick_consumer(ten, group, bootstrap) as consumer:
+            for message in consumer:
+                if message.text == "9":
+                    threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+    main = threading.get_ident()
+    with pytest.raises(KeyboardInterrupt):
+        read_until_interrupted()
+    with quick_consumer(ten, group, bootstrap) as consumer:
+        assert rest(consumer) == []

@@ -224,6 +224,17 @@ class AsyncProducer(_Threaded):
                 future.set_result(outcome)
 
 
+class _LateConsumer(Consumer):
+    """Asks the broker about its topics when told to, not when it is made."""
+
+    def _begin(self, topics: list[str], places: list[TopicPartition]) -> None:
+        self._wanted = topics, places
+
+    def begin(self) -> None:
+        """On the consumer's thread."""
+        super()._begin(*self._wanted)
+
+
 class AsyncConsumer(_Threaded):
     """`Consumer` for asyncio: `async for message in consumer`. One task at a time may use it."""
 
@@ -235,9 +246,18 @@ class AsyncConsumer(_Threaded):
         **options: Unpack[ConsumerOptions],
     ) -> None:
         super().__init__("barnabas-consumer")
-        self._core = Consumer(topics, group, bootstrap_servers, **options)
+        self._core = _LateConsumer(topics, group, bootstrap_servers, **options)
+        self._begun = self._executor.submit(self._core.begin)
         self._coming: asyncio.Future[Message | None] | None = None
         self._quick = 0
+
+    def _start(self, call: Callable[[], R]) -> "asyncio.Future[R]":
+        def begun_call() -> R:
+            # What went wrong at the beginning is told to whoever asks first, and to all after.
+            self._begun.result()
+            return call()
+
+        return super()._start(begun_call)
 
     async def poll(self, timeout: float | None = None) -> Message | None:
         """The next message; None after `timeout` seconds or `stop()`."""
@@ -295,7 +315,7 @@ class AsyncConsumer(_Threaded):
         """Commit what is done and leave the group."""
         self._core.stop()
         try:
-            await self._run(self._core.close)
+            await asyncio.shield(super()._start(self._core.close))
         finally:
             self._executor.shutdown(wait=False)
 
