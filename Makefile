@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SEEDS ?= 0-300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint bench test-clients test-kill test-sim test-fuzz clean
+.PHONY: help setup demo up test lint bench test-clients test-groups test-groups-kill test-kill test-sim test-fuzz clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml setup.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## Start a broker, stream events through it with two client libraries, show the result
+demo: $(STAMP) ## Start a broker, stream events through it with two client libraries and a group, show the result
 	@$(BIN)/python -m barnabas.cli.demo
 
 up: $(STAMP) ## Start a broker on 127.0.0.1:9092 that stays up (data in ./data)
@@ -37,6 +37,12 @@ lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, Kafka's dump tool, answers compared with a real Kafka
 	@command -v kcat >/dev/null || apt-get install -y -qq kcat || echo "no kcat: its suite is skipped"
 	@$(BIN)/pytest -m clients -rs tests/compat tests/coordinator tests/client
+
+test-groups: $(STAMP) ## The same group scenarios to a real Kafka and to Barnabas; lists every difference and its reason
+	@$(BIN)/python -m tests.compat.clients.group_differential compare --out bench/results/group-differences.txt
+
+test-groups-kill: $(STAMP) ## Restart a broker (clean and kill -9) in mid-rebalance and mid-commit, RESTARTS=30 times
+	@$(BIN)/python tests/chaos/group_kill_run.py --restarts $(or $(RESTARTS),30) --out bench/results/group-restarts.txt
 
 test-sim: $(STAMP) ## Simulated power loss under the log, by seed (SEEDS=0-300); a failing seed replays
 	@$(BIN)/python tests/sim/crash_run.py --seeds $(SEEDS) --out bench/results/sim-crashes.txt

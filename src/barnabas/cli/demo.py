@@ -1,4 +1,4 @@
-"""`python -m barnabas.cli.demo`: a broker, two client libraries, and a kill in the middle.
+"""`python -m barnabas.cli.demo`: a broker, two client libraries, groups, and kills in the middle.
 
 Everything told is checked; whatever does not hold ends the demonstration with exit code 1.
 """
@@ -23,6 +23,7 @@ from barnabas.cli.demo_clients import (
     create_topic,
     other_library,
 )
+from barnabas.cli.demo_groups import Group, rows
 from barnabas.cli.ending import exit_code
 from barnabas.cli.output import table
 from barnabas.model.errors import BarnabasError
@@ -114,6 +115,7 @@ def tell() -> None:
             exchange(broker, first, second, "orders")
             exchange(broker, second, first, "answers")
             survive_a_kill(broker, first, second)
+            share_in_groups(broker, first)
             code = broker.stop()
             require(code == 0, f"the broker stopped with exit code {code}")
             verify_files(data)
@@ -241,6 +243,31 @@ class _KillInTheMiddle:
             raise BarnabasError(f"An event was given up by its producer: {error}.")
         event = Event(message.key(), message.value())
         self.stored.append(Stored(message.partition(), message.offset(), event))
+
+
+def share_in_groups(broker: BrokerProcess, writer: ConfluentKafka) -> None:
+    """Each group sees everything, each event goes to one member, and positions outlive a kill."""
+    topic = "ledger"
+    chapter(f"Two groups read {topic!r}; the broker is killed while they are in the midst of it")
+    shared = Group(broker.bootstrap, "billing", topic, members=2, protocol="classic")
+    audit = Group(broker.bootstrap, "audit", topic, members=1, protocol="consumer")
+    shared.assigned(PARTITIONS)
+    shared.read(EVENTS // 2)
+    audit.read(EVENTS // 3)
+    broker.kill()
+    broker.start()
+    for group in (shared, audit):
+        group.read(EVENTS)
+        group.leave()
+    header = ("group", "protocol", "events by member", "together", "twice")
+    print(table(header, rows([shared, audit])))
+    more = writer.send(topic, events(100))
+    late = Group(broker.bootstrap, "billing", topic, members=1, protocol="classic")
+    late.read(len(more))
+    late.leave()
+    fresh = {(each.partition, each.offset) for each in more}
+    require(late.places() == fresh, "a group did not go on where it was")
+    print(f"{len(more)} more were written; 'billing' came back and saw exactly those.")
 
 
 def verify_files(data: str) -> None:
