@@ -32,6 +32,8 @@ from tests.compat.clients.group_probe import GroupProbe, GroupScenario
 from tests.compat.raw import Plain
 from tests.compat.real_kafka import RealKafka
 
+from barnabas.testing import Broker
+
 Answers = dict[str, Any]
 Listener = Callable[[str, Plain], None]
 
@@ -109,8 +111,6 @@ def kafka(stage: Stage) -> AbstractContextManager[Started]:
 
 def barnabas(stage: Stage) -> AbstractContextManager[Started]:
     """A Barnabas for a stage."""
-    from barnabas.testing import Broker
-
     return Broker(memory=False, config=stage.config)
 
 
