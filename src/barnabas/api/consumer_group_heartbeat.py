@@ -36,7 +36,7 @@ def handle(
     """Answer at once, unless something had to be written."""
 
     def heartbeat() -> Answer[ConsumerHeartbeatAnswer]:
-        if call.version >= _OWN_MEMBER_ID_FROM and not request.member_id:
+        if call.version >= _OWN_MEMBER_ID_FROM and not request.member_id.strip():
             raise KafkaError(ErrorCode.invalid_request, "MemberId can't be empty.")
         return call.services.groups.consumer_heartbeat(_ask(call, request))
 

@@ -47,6 +47,7 @@ class Members:
         generation: int,
         *,
         knows_epochs: bool,
+        partitions: Iterable[tuple[bytes, int]],
     ) -> None:
         self.asked.append((member_id, instance_id, generation, knows_epochs))
         self._check()

@@ -31,8 +31,10 @@ class Group(Protocol):
         generation: int,
         *,
         knows_epochs: bool,
+        partitions: Iterable[tuple[bytes, int]],
     ) -> None:
-        """Whether this member may commit now; a commit is also a sign of life."""
+        """Whether this member may commit now, for these partitions by topic id. In a classic
+        group a commit is also a sign of life."""
         ...
 
     def check_fetch(self, member_id: str, member_epoch: int) -> None:

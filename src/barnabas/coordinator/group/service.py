@@ -164,7 +164,7 @@ class GroupCoordinator:
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> Answer[list[Left]]:
         """LeaveGroup."""
         return self._ask(
-            group_id, lambda shard, turn, _: shard.classic.leave(turn, group_id, leavers)
+            group_id, lambda shard, turn, _: shard.leave(turn, group_id, leavers)
         )
 
     # --- consumer groups -----------------------------------------------------------------------

@@ -11,9 +11,12 @@ from barnabas.coordinator.group.asks import (
     CommittedOffset,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
+    Leaver,
+    Left,
     Listing,
 )
 from barnabas.coordinator.group.classic.groups import ClassicGroups
+from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.groups import ConsumerGroups
 from barnabas.coordinator.group.group import Group
 from barnabas.coordinator.group.offsets.offsets import Offsets
@@ -116,6 +119,12 @@ class GroupShard:
         group = self._existing(group_id)
         group.check_offset_delete()
         return self.offsets.delete(turn, group, partitions)
+
+    def leave(self, turn: GroupTurn, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
+        """LeaveGroup, for members of either kind of group."""
+        if isinstance(self.groups.get(group_id), ConsumerGroup):
+            return self.consumer.remove(turn, group_id, leavers)
+        return self.classic.leave(turn, group_id, leavers)
 
     # --- groups as such ------------------------------------------------------------------------
 

@@ -212,6 +212,7 @@ class ClassicGroup:
         generation: int,
         *,
         knows_epochs: bool,  # noqa: ARG002 - epochs are a matter of consumer groups
+        partitions: Iterable[tuple[bytes, int]] = (),  # noqa: ARG002 - so is who owns what
     ) -> None:
         """A member of this generation may commit, and anybody while there are no members."""
         if self.state is State.DEAD:

@@ -1,6 +1,6 @@
 """What a heartbeat may say, in Kafka's words when it says something else."""
 
-from barnabas.coordinator.group.asks import Assignment, ConsumerHeartbeat
+from barnabas.coordinator.group.asks import Assignment, ConsumerHeartbeat, Leaver
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import (
     JOINING,
@@ -124,6 +124,18 @@ def known_static_member(group: ConsumerGroup, ask: ConsumerHeartbeat) -> Member:
             f"Static member {ask.member_id} with instance id {ask.instance_id} was fenced by "
             f"member {member.member_id}.",
         )
+    return member
+
+
+def leaving_member(group: ConsumerGroup, leaver: Leaver) -> Member:
+    """Whom LeaveGroup means: by member id, or by static id, with or without the member id."""
+    if leaver.instance_id is None:
+        return group.member(leaver.member_id)
+    member = group.static_member(leaver.instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.unknown_member_id)
+    if leaver.member_id and leaver.member_id != member.member_id:
+        raise KafkaError(ErrorCode.fenced_instance_id)
     return member
 
 

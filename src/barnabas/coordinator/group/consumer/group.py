@@ -74,13 +74,12 @@ class ConsumerGroup(GroupState):
         generation: int,
         *,
         knows_epochs: bool,
-        partitions: Iterable[tuple[bytes, int]] | None = None,
+        partitions: Iterable[tuple[bytes, int]],
     ) -> None:
         """Whether this member may commit.
 
         An epoch that is older than the member's is good for partitions that were assigned to it
-        at that epoch or before and are its own still (Kafka 4.3), so for these the caller names
-        the `partitions` by topic id; without them an older epoch is refused.
+        at that epoch or before and are its own still (Kafka 4.3).
         """
         if generation < 0 and not self.members:
             return
@@ -99,8 +98,6 @@ class ConsumerGroup(GroupState):
                 ErrorCode.stale_member_epoch,
                 f"Received member epoch {generation} is newer than current member epoch {epoch}.",
             )
-        if partitions is None:
-            raise _mismatch(generation, epoch)
         for topic_id, partition in partitions:
             _check_assigned_by(member, generation, topic_id, partition)
 

@@ -1,7 +1,7 @@
 """All consumer groups of one shard: heartbeats in; records, answers and timers out."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from barnabas.coordinator.group.asks import (
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribedConsumerGroup,
+    Leaver,
+    Left,
 )
 from barnabas.coordinator.group.consumer.apply import apply
 from barnabas.coordinator.group.consumer.checks import (
@@ -19,6 +21,7 @@ from barnabas.coordinator.group.consumer.checks import (
     check_released,
     check_room,
     known_static_member,
+    leaving_member,
 )
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
 from barnabas.coordinator.group.consumer.member import (
@@ -306,20 +309,42 @@ class ConsumerGroups:
             write_left_for_a_while(turn, group, member)
             self._revoked(turn, group, member)
         else:
-            self._fence(turn, group, member, f"member {member.member_id} left")
+            self._fence(turn, group, f"member {member.member_id} left", member)
         return ConsumerHeartbeatAnswer(
             member_id=ask.member_id, member_epoch=ask.member_epoch, heartbeat_interval_ms=0
         )
 
-    def _fence(self, turn: Turn[Stored], group: ConsumerGroup, member: Member, reason: str) -> None:
-        """Remove a member, whatever it owned; the others get that by their next heartbeats."""
-        member_id, regex = member.member_id, member.regex
-        write_gone(turn, group, member_id)
-        if regex:
-            drop_unused_regex(turn, group, regex)
+    def remove(self, turn: Turn[Stored], group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
+        """LeaveGroup: an administrator sends members away."""
+        group = self._known(group_id)
+        gone: dict[str, Member] = {}
+        answers = []
+        for leaver in leavers:
+            error = ErrorCode.none
+            try:
+                member = leaving_member(group, leaver)
+                gone[member.member_id] = member
+            except KafkaError as refusal:
+                error = refusal.code
+            answers.append(
+                Left(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
+            )
+        if gone:
+            self._fence(turn, group, f"{', '.join(gone)} was sent away", *gone.values())
+        return answers
+
+    def _fence(
+        self, turn: Turn[Stored], group: ConsumerGroup, reason: str, *members: Member
+    ) -> None:
+        """Remove members, whatever they owned; the others get that by their next heartbeats."""
+        for member in members:
+            regex = member.regex
+            write_gone(turn, group, member.member_id)
+            if regex:
+                drop_unused_regex(turn, group, regex)
+            turn.cancel(TimerKey(SESSION, group.group_id, member.member_id))
+            self._revoked(turn, group, member)
         raise_epoch(turn, group, reason)
-        turn.cancel(TimerKey(SESSION, group.group_id, member_id))
-        self._revoked(turn, group, member)
 
     # --- timers ----------------------------------------------------------------------------------
 
@@ -341,7 +366,7 @@ class ConsumerGroups:
             f"member {member.member_id} was silent for longer than its session timeout of "
             f"{seconds:g} s"
         )
-        self._fence(turn, group, member, reason)
+        self._fence(turn, group, reason, member)
 
     def _await_revocation(self, turn: Turn[Stored], group: ConsumerGroup, member: Member) -> None:
         member.revoking_since_epoch = member.owns.epoch
@@ -361,7 +386,7 @@ class ConsumerGroups:
             f"member {member.member_id} did not give up partitions within its rebalance timeout "
             f"of {seconds:g} s"
         )
-        self._fence(turn, group, member, reason)
+        self._fence(turn, group, reason, member)
 
     # --- topics and expressions ------------------------------------------------------------------
 

@@ -67,7 +67,12 @@ class Offsets:
         KafkaError when the group does not take commits from the asker.
         """
         group.check_commit(
-            turn, ask.member_id, ask.instance_id, ask.generation, knows_epochs=ask.knows_epochs
+            turn,
+            ask.member_id,
+            ask.instance_id,
+            ask.generation,
+            knows_epochs=ask.knows_epochs,
+            partitions=((each.topic_id, each.partition) for each in ask.partitions),
         )
         if self._skew_ms is None:
             self._skew_ms = turn.now_ms - turn.monotonic_ms
