@@ -69,7 +69,7 @@ def test_of_two_messages_without_a_key_each_partition_gets_one(
 @pytest.mark.parametrize("key", JAVA_MURMUR2)
 def test_a_key_goes_where_java_sends_it(bootstrap: str, make_topic: TopicMaker, key: bytes) -> None:
     topic = make_topic(7)
-    with Producer(bootstrap) as producer:
+    with Producer(bootstrap, idempotent=False) as producer:
         assert producer.send(topic, "x", key=key).result(20).partition == (
             (JAVA_MURMUR2[key] & 0x7FFFFFFF) % 7
         )
@@ -77,7 +77,7 @@ def test_a_key_goes_where_java_sends_it(bootstrap: str, make_topic: TopicMaker, 
 
 def test_a_chosen_partition_wins_over_the_key(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic(3)
-    with Producer(bootstrap) as producer:
+    with Producer(bootstrap, idempotent=False) as producer:
         for partition in range(3):
             sent = producer.send(topic, "x", key="same", partition=partition)
             assert sent.result(20).partition == partition
@@ -87,7 +87,7 @@ def test_added_partitions_can_be_chosen_at_once(
     bootstrap: str, make_topic: TopicMaker, admin: Admin
 ) -> None:
     topic = make_topic(1)
-    with Producer(bootstrap) as producer:
+    with Producer(bootstrap, idempotent=False) as producer:
         producer.send(topic, "x").result(20)
         with pytest.raises(TopicNotFoundError, match="has no partition 2: it has 1"):
             producer.send(topic, "x", partition=2)
@@ -99,7 +99,7 @@ def test_added_partitions_can_be_chosen_at_once(
 def test_every_part_of_a_message_arrives(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
     moment = datetime(2024, 5, 17, 12, 30, tzinfo=UTC)
-    with Producer(bootstrap) as producer:
+    with Producer(bootstrap, idempotent=False) as producer:
         producer.send(
             topic, "wért", key=b"\x00\xff", headers=[("a", "1"), ("a", b"2"), ("n", None)],
             timestamp=moment,
@@ -126,7 +126,7 @@ def test_serializers_make_bytes_of_anything(bootstrap: str, make_topic: TopicMak
 
 def test_what_is_no_text_and_no_bytes_is_refused(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
-    with Producer(bootstrap) as producer:
+    with Producer(bootstrap, idempotent=False) as producer:
         with pytest.raises(ConfigError, match=r"value is bytes, str or None, not dict"):
             producer.send(topic, {"n": 1})
         with pytest.raises(ConfigError, match="no time zone"):
@@ -147,7 +147,7 @@ def test_every_kind_of_acknowledgement(
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_every_codec(bootstrap: str, make_topic: TopicMaker, compression: "object") -> None:
     topic = make_topic()
-    with Producer(bootstrap, compression=compression) as producer:  # type: ignore[arg-type]
+    with Producer(bootstrap, compression=compression, idempotent=False) as producer:  # type: ignore[arg-type]
         for number in range(50):
             producer.post(topic, f"{number} " * 20)
     found = read_all(bootstrap, topic, 50)
@@ -159,7 +159,7 @@ def test_fire_and_forget_waits_instead_of_overflowing(
 ) -> None:
     topic = make_topic(2)
     config = {"queue.buffering.max.messages": 100}
-    with Producer(bootstrap, config=config) as producer:
+    with Producer(bootstrap, idempotent=False, config=config) as producer:
         for number in range(2000):
             producer.post(topic, str(number))
         producer.flush(30)
@@ -185,7 +185,7 @@ def test_closing_tells_of_every_loss_nobody_asked_about(
     bootstrap: str, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(1, **{"max.message.bytes": 1000})
-    producer = Producer(bootstrap, linger_ms=0)
+    producer = Producer(bootstrap, linger_ms=0, idempotent=False)
     producer.post(topic, b"x" * 5000)
     with pytest.raises(DeliveryError, match=r"max\.message\.bytes"):
         producer.flush(20)
@@ -203,7 +203,7 @@ def test_a_loss_does_not_hide_the_first_trouble(bootstrap: str, make_topic: Topi
     topic = make_topic(1, **{"max.message.bytes": 1000})
 
     def lose_and_fail() -> None:
-        with Producer(bootstrap) as producer:
+        with Producer(bootstrap, idempotent=False) as producer:
             producer.post(topic, b"x" * 5000)
             raise ZeroDivisionError
 

@@ -1,7 +1,7 @@
 """`Admin`: topics and settings, as calls that return values; groups are in `group_admin`."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -24,7 +24,34 @@ from barnabas.client.group_admin import GroupAdmin
 from barnabas.client.settings import DEFAULT_BOOTSTRAP, REQUEST_S, Config, base_config
 from barnabas.model.topics import TopicPartition
 
+Isolation = Literal["read_committed", "read_uncommitted"]
+
 _LOOK_S: Final = 0.02
+
+
+class Questions(GroupAdmin):
+    """What a consumer asks about the ends of its partitions.
+
+    On a connection of its own: on the consumer's, an answer waits behind a fetch that the broker
+    holds until messages come.
+    """
+
+    def __init__(self, bootstrap_servers: str, config: Config | None, isolation: Isolation) -> None:
+        self._raw = _raw_admin(bootstrap_servers, config)
+        self._timeout = REQUEST_S
+        self._isolation = isolation
+
+    def ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """The earliest offset of each and the one after the last that can be read."""
+        starts = self._offsets(places, "earliest")
+        ends = self._offsets(places, "latest", isolation=self._isolation)
+        return {place: (starts[place], ends[place]) for place in places}
+
+    def offset_at(self, place: TopicPartition, milliseconds: int) -> int | None:
+        """The first offset that is not older; None when every message is."""
+        # Below 0 the protocol has other meanings for the number, and no message is older.
+        found = self._offsets([place], max(0, milliseconds), isolation=self._isolation)[place]
+        return found if found >= 0 else None
 
 
 class Admin(GroupAdmin):
@@ -40,12 +67,8 @@ class Admin(GroupAdmin):
         timeout: float = REQUEST_S,
         config: Config | None = None,
     ) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self._timeout = timeout
-        settings = {"log_level": 0, **base_config(bootstrap_servers, config)}
-        with translating("making an admin client"):
-            self._raw: Any = AdminClient(settings)
+        self._raw = _raw_admin(bootstrap_servers, config)
 
     def create_topic(
         self,
@@ -232,6 +255,13 @@ class Admin(GroupAdmin):
         resource = api.ConfigResource(api.ResourceType[kind], name, incremental_configs=entries)
         answers = self._raw.incremental_alter_configs([resource], request_timeout=self._timeout)
         self._answer(answers[resource], f"changing the settings of {kind.lower()} {name}")
+
+
+def _raw_admin(bootstrap_servers: str, config: Config | None) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    with translating("making an admin client"):
+        return AdminClient({"log_level": 0, **base_config(bootstrap_servers, config)})
 
 
 def setting_text(value: object) -> str:

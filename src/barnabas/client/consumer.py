@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from barnabas.client.admin import Isolation, Questions
 from barnabas.client.errors import config_error
 from barnabas.client.intake import Intake, Rebalance
 from barnabas.client.ledger.base import Ledger
@@ -17,7 +18,6 @@ from barnabas.client.settings import DEFAULT_BOOTSTRAP, LOGGER, REQUEST_S, Confi
 from barnabas.model.topics import TopicPartition
 
 Commit = Literal["auto", "manual"]
-Isolation = Literal["read_committed", "read_uncommitted"]
 Protocol = Literal["classic", "consumer"]
 Start = Literal["earliest", "latest"]
 Place = TopicPartition | tuple[str, int]
@@ -84,7 +84,11 @@ class Consumer:
         self._stopped = threading.Event()
         self._positions: dict[TopicPartition, int] = {}
         settings = _settings(bootstrap_servers, group, start, isolation, protocol, instance_id)
-        self._intake = Intake(settings | dict(config or {}), self._rebalanced)
+        self._intake = Intake(
+            settings | dict(config or {}),
+            self._rebalanced,
+            lambda: Questions(bootstrap_servers, config, isolation),
+        )
         self._on_rebalance = on_rebalance
         self._semantics = chosen_semantics(
             self._intake,
@@ -258,10 +262,8 @@ class Consumer:
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets of each assigned partition have not been handed out."""
         positions = self.position()
-        return {
-            place: max(0, self._intake.ends(place)[1] - position)
-            for place, position in positions.items()
-        }
+        ends = self._intake.questions.ends(positions)
+        return {place: max(0, ends[place][1] - at) for place, at in positions.items()}
 
     def close(self) -> None:
         """Commit what is done and leave the group. The message in hand is not done."""
@@ -312,7 +314,7 @@ class Consumer:
         if isinstance(to, int):
             wanted: int | None = to
         elif isinstance(to, datetime):
-            wanted = self._intake.offset_at(place, to_milliseconds(to))
+            wanted = self._intake.questions.offset_at(place, to_milliseconds(to))
         elif to in ("beginning", "end"):
             wanted = low if to == "beginning" else high
         else:

@@ -106,6 +106,25 @@ _TIMED_OUT: Final = frozenset(
 )
 _NO_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID"})
 _NOT_ALLOWED: Final = frozenset({"AUTHENTICATION", "SSL"})
+MOVING: Final = frozenset(
+    {
+        "NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "NOT_CONTROLLER", "NOT_COORDINATOR",
+        "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    }
+)  # fmt: skip
+"""The one to ask is just changing: a moment later the same question is answered."""
+_RETRIABLE: Final = (
+    MOVING
+    | _UNAVAILABLE
+    | _TIMED_OUT
+    | _NO_TOPIC
+    | {
+        "NETWORK_EXCEPTION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "KAFKA_STORAGE_ERROR", "THROTTLING_QUOTA_EXCEEDED", "REBALANCE_IN_PROGRESS",
+        "UNSTABLE_OFFSET_COMMIT", "CORRUPT_MESSAGE", "WAIT_COORD",
+    }
+)  # fmt: skip
 _KINDS: Final[dict[str, type[ClientError]]] = {
     "TOPIC_ALREADY_EXISTS": TopicExistsError,
     "UNKNOWN_PARTITION": TopicNotFoundError,
@@ -154,7 +173,8 @@ def translated(error: "KafkaError | KafkaException | Exception", doing: str) -> 
         return ClientError(f"{_begun(doing)} failed: {str(cause).rstrip('.')}.")
     code = code_of(cause)
     kind, sentence = _worded(code, cause.str().strip().rstrip("."), doing)
-    return kind(sentence, code=code, retriable=cause.retriable(), fatal=cause.fatal())
+    retriable = cause.retriable() or code in _RETRIABLE
+    return kind(sentence, code=code, retriable=retriable and not cause.fatal(), fatal=cause.fatal())
 
 
 def _worded(code: str, said: str, doing: str) -> tuple[type[ClientError], str]:

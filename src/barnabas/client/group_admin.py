@@ -1,8 +1,9 @@
 """Consumer groups from outside: who is in them, how far they are, and setting them back."""
 
+import time
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from barnabas.client.descriptions import (
     GroupDescription,
@@ -12,6 +13,8 @@ from barnabas.client.descriptions import (
     OffsetReset,
 )
 from barnabas.client.errors import (
+    MOVING,
+    ClientError,
     GroupNotFoundError,
     config_error,
     no_such_topic,
@@ -20,6 +23,8 @@ from barnabas.client.errors import (
 )
 from barnabas.client.message import to_milliseconds
 from barnabas.model.topics import TopicPartition
+
+_LOOK_S: Final = 0.05
 
 ResetTo = Literal["beginning", "end"] | int | datetime | timedelta
 
@@ -198,11 +203,18 @@ class GroupAdmin:
             return found
 
     def _offsets(
-        self, places: Collection[TopicPartition], at: Literal["earliest", "latest"] | int
+        self,
+        places: Collection[TopicPartition],
+        at: Literal["earliest", "latest"] | int,
+        *,
+        isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted",
     ) -> dict[TopicPartition, int]:
-        """An offset of each partition: an end, or the first that is not older than a time."""
+        """An offset of each partition: an end, or the first that is not older than a time.
+
+        -1 when every message is older.
+        """
+        from confluent_kafka import IsolationLevel, admin
         from confluent_kafka import TopicPartition as RawPlace
-        from confluent_kafka import admin
 
         if not places:
             return {}
@@ -212,14 +224,26 @@ class GroupAdmin:
             if isinstance(at, int)
             else getattr(api.OffsetSpec, at)()
         )
-        asked = {RawPlace(*place): spec for place in places}
-        answers = self._raw.list_offsets(asked, request_timeout=self._timeout)
-        return {
-            TopicPartition(raw.topic, raw.partition): int(
-                self._answer(answer, f"asking for offsets of {raw.topic}").offset
+        deadline = time.monotonic() + self._timeout
+        while True:
+            asked = {RawPlace(*place): spec for place in places}
+            answers = self._raw.list_offsets(
+                asked,
+                isolation_level=IsolationLevel[isolation.upper()],
+                request_timeout=self._timeout,
             )
-            for raw, answer in answers.items()
-        }
+            try:
+                return {
+                    TopicPartition(raw.topic, raw.partition): int(
+                        self._answer(answer, f"asking for offsets of {raw.topic}").offset
+                    )
+                    for raw, answer in answers.items()
+                }
+            except ClientError as error:
+                # A new partition's leader may not be in office yet.
+                if error.code not in MOVING or time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_S)
 
     def _answer(self, answer: Any, doing: str) -> Any:
         """Wait for the library's future."""

@@ -8,8 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from barnabas.client.admin import Questions
 from barnabas.client.errors import (
     ClientError,
     ClosedError,
@@ -70,7 +72,10 @@ class Intake:
     """One consumer of the client library. Made for one thread at a time."""
 
     def __init__(
-        self, settings: dict[str, Any], on_rebalance: Callable[[Rebalance], None] | None
+        self,
+        settings: dict[str, Any],
+        on_rebalance: Callable[[Rebalance], None] | None,
+        questions: Callable[[], Questions],
     ) -> None:
         from confluent_kafka import Consumer as RawConsumer
 
@@ -81,6 +86,7 @@ class Intake:
         with translating("making a consumer"):
             self._raw = RawConsumer(settings | {"on_commit": self._committed_later})
         self._on_rebalance = on_rebalance
+        self._make_questions = questions
         self._listener: Listener | None = None
         self._ahead: deque[confluent_kafka.Message] = deque()
         self._polled_at = 0.0
@@ -204,22 +210,14 @@ class Intake:
             for each in found
         }
 
+    @cached_property
+    def questions(self) -> Questions:
+        """Who answers about the ends of partitions; made when first asked."""
+        return self._make_questions()
+
     def ends(self, place: TopicPartition) -> tuple[int, int]:
         """The earliest offset and the one after the last."""
-        with translating(f"asking for the ends of {place.topic} [{place.partition}]"):
-            return self._raw.get_watermark_offsets(raw_place(place), timeout=REQUEST_S)
-
-    def offset_at(self, place: TopicPartition, milliseconds: int) -> int | None:
-        """The first offset that is not older; None when every message is."""
-        # Below 0 the protocol has other meanings for the number, and no message is older.
-        milliseconds = max(0, milliseconds)
-        with translating(f"asking for an offset of {place.topic} by time"):
-            found = self._raw.offsets_for_times(
-                [raw_place(place, milliseconds)], timeout=REQUEST_S
-            )[0]
-        if found.error is not None:
-            raise translated(found.error, f"asking for an offset of {place.topic} by time")
-        return found.offset if found.offset >= 0 else None
+        return self.questions.ends([place])[place]
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """Those a topic has."""

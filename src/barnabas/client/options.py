@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
-from barnabas.client.consumer import Commit, Isolation, Place, Protocol, Start
+from barnabas.client.admin import Isolation
+from barnabas.client.consumer import Commit, Place, Protocol, Start
 from barnabas.client.intake import Rebalance
 from barnabas.client.ledger.base import Ledger
 from barnabas.client.producer import Acks, Compression, Serializer

@@ -286,9 +286,9 @@ class Producer:
             if found.error is None and numbers:
                 led = [number for number in numbers if found.partitions[number].leader >= 0]
                 return led or numbers
-            if found.error is not None and not found.error.retriable():
+            if found.error is not None:
                 problem = translated(found.error, f"sending to {topic}")
-                if not isinstance(problem, TopicNotFoundError):
+                if not problem.retriable:
                     raise problem
             if time.monotonic() > deadline:
                 raise no_such_topic(topic)
