@@ -39,7 +39,7 @@ test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, Kafka's dump tool,
 	@$(BIN)/pytest -m clients -rs tests/compat tests/coordinator tests/client
 
 test-groups: $(STAMP) ## The same group scenarios to a real Kafka and to Barnabas; lists every difference and its reason
-	@$(BIN)/python -m tests.compat.clients.group_differential compare --out bench/results/group-differences.txt
+	@$(BIN)/python -m tests.compat.clients.group_compare --out bench/results/group-differences.txt
 
 test-groups-kill: $(STAMP) ## Restart a broker (clean and kill -9) in mid-rebalance and mid-commit, RESTARTS=30 times
 	@$(BIN)/python tests/chaos/group_kill_run.py --restarts $(or $(RESTARTS),30) --out bench/results/group-restarts.txt
