@@ -22,7 +22,7 @@ SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 CONSUMER_GROUP_DESCRIBE: Final = 69
-_VERSIONS: Final = {8: 9, 9: 9, 10: 6, 11: 9, 12: 4, 13: 5, 14: 5, 15: 6, 68: 1, 69: 1}
+VERSIONS: Final = {8: 9, 9: 9, 10: 6, 11: 9, 12: 4, 13: 5, 14: 5, 15: 6, 68: 1, 69: 1}
 """The newest; commits and their fetches the newest that name topics."""
 
 AWAY: Final = frozenset(
@@ -56,7 +56,7 @@ def ask(
     link: Link, key: int, body: Mapping[str, Any], asked: Callable[[], None] = lambda: None
 ) -> Any:
     """Ask one API: dictionary in, kio's message out. `asked` is called before the answer came."""
-    version = _VERSIONS[key]
+    version = VERSIONS[key]
     request = from_plain(newest_type(key, "request"), dict(body))
     link.send_frame(key, version, [encode_request(key, version, request)])
     asked()
