@@ -102,11 +102,16 @@ class GroupMember:
         start = self.history[0].at if self.history else 0.0
         lines = [
             f"  {event.at - start:7.3f} {event.kind} {_short(event.places)} {event.detail}"
-            for event in self.history[-40:]
+            for event in self.history
+            if event.kind != "committed"
         ]
         state = "running" if self.alive else f"ended ({self._process.poll()})"
         about = f"{self.name}: {state}, owns {_short(self.owned)}, received {len(self.received)}"
         return "\n".join([about, *lines])
+
+    def crashed(self) -> bool:
+        """Whether the process has ended although nobody told it to."""
+        return self.alive and self._process.poll() not in {None, 0}
 
     def said(self, kind: str) -> int:
         """How often it has said this."""

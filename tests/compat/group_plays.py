@@ -68,7 +68,9 @@ def broker_of_groups() -> Iterator[str]:
 
 
 @contextmanager
-def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, "Future[None]"]]:
+def played(
+    request: pytest.FixtureRequest, *, at_once: int = AT_ONCE
+) -> Iterator[dict[Play, "Future[None]"]]:
     """The results of those plays of the asking module that were selected, as they come."""
     chosen: list[Play] = [
         item.callspec.params["play"]  # type: ignore[misc]
@@ -78,6 +80,9 @@ def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, "Future[None]"
         and hasattr(item, "callspec")
         and "play" in item.callspec.params
     ]
-    with broker_of_groups() as bootstrap, ThreadPoolExecutor(AT_ONCE) as pool:
+    # What has to be built is built now, by one thread.
+    for play in chosen:
+        play.way.command()
+    with broker_of_groups() as bootstrap, ThreadPoolExecutor(at_once) as pool:
         yield {play: pool.submit(play.run, bootstrap) for play in chosen}
         pool.shutdown(cancel_futures=True)

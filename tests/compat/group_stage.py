@@ -132,7 +132,7 @@ class GroupStage:
         """Wait for it; when it does not come, say what every member has said."""
         deadline = time.monotonic() + WAIT_S
         while not holds():
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or any(member.crashed() for member in self.members):
                 raise AssertionError("\n".join([f"never: {what}", *map(str, self.members)]))
             time.sleep(LOOK_S)
 

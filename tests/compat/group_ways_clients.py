@@ -1,0 +1,69 @@
+"""Libraries of other languages in groups; each is built, or fetched, when it is first wanted."""
+
+import subprocess
+from functools import cache
+from typing import Final
+
+from tests.compat.clients.child import SOURCES
+from tests.compat.clients.franz_go_client import FranzGoClient
+from tests.compat.clients.node_modules_cache import node_command
+from tests.compat.group_member import Way
+from tests.compat.real_kafka import CACHE, KAFKA_VERSION, jars
+
+
+@cache
+def _java() -> list[str]:
+    directory = CACHE / f"kafka-{KAFKA_VERSION}" / "group-member"
+    directory.mkdir(parents=True, exist_ok=True)
+    source = SOURCES / "java" / "GroupMember.java"
+    subprocess.run(
+        ["javac", "-nowarn", "-d", str(directory), "-cp", f"{jars()}/*", str(source)],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    small = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return ["java", *small, "-cp", f"{directory}:{jars()}/*", "GroupMember"]
+
+
+@cache
+def _kafkajs() -> list[str]:
+    return node_command("kafkajs_member.js")
+
+
+@cache
+def _franz_go() -> list[str]:
+    return FranzGoClient.command()
+
+
+JAVA: Final = Way(name="java", command=_java)
+JAVA_COOPERATIVE: Final = Way(
+    name="java cooperative", command=_java, assignor="cooperative-sticky", cooperative=True
+)
+JAVA_CONSUMER: Final = Way(
+    name="java consumer protocol",
+    command=_java,
+    protocol="consumer",
+    assignor="uniform",
+    cooperative=True,
+)
+JAVA_WAYS: Final = (JAVA, JAVA_COOPERATIVE, JAVA_CONSUMER)
+
+KAFKAJS: Final = Way(name="kafkajs", command=_kafkajs, assignor="RoundRobinAssigner", static=False)
+
+FRANZ_GO_WAYS: Final = (
+    Way(name="franz-go", command=_franz_go),
+    Way(
+        name="franz-go cooperative",
+        command=_franz_go,
+        assignor="cooperative-sticky",
+        cooperative=True,
+    ),
+    Way(
+        name="franz-go consumer protocol",
+        command=_franz_go,
+        protocol="consumer",
+        assignor="range",
+        cooperative=True,
+    ),
+)
