@@ -17,8 +17,6 @@ def blocks() -> list[tuple[int, str]]:
 
 def test_the_examples_run(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for module in ("producer", "consumer", "admin"):
-        monkeypatch.setattr(f"barnabas.client.{module}.DEFAULT_BOOTSTRAP", bootstrap)
     found = blocks()
     assert len(found) >= 12
     names: dict[str, object] = {"__name__": "docs_client", "BROKER": bootstrap}
