@@ -34,8 +34,9 @@ lint: $(STAMP) ## ruff, mypy --strict and the import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, Kafka's dump tool, answers compared with a real Kafka
+test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, groups of them, PostgreSQL, Kafka's dump tool, answers compared with a real Kafka
 	@command -v kcat >/dev/null || apt-get install -y -qq kcat || echo "no kcat: its suite is skipped"
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || apt-get install -y -qq postgresql || echo "no PostgreSQL: its suite is skipped"
 	@$(BIN)/pytest -m clients -rs tests/compat tests/coordinator tests/client
 
 test-groups: $(STAMP) ## The same group scenarios to a real Kafka and to Barnabas; lists every difference and its reason
