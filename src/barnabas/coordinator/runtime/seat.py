@@ -122,7 +122,7 @@ class Seat(Generic[R, S]):
             if future.done():
                 return  # Whoever asked has gone.
             if isinstance(value, KafkaError):
-                future.set_exception(value)
+                _fail(future, value)
             else:
                 future.set_result(value)
 
@@ -150,18 +150,24 @@ class Seat(Generic[R, S]):
                 self._timers[key] = loop.call_later(delay_ms / 1000, self._fire, key)
 
     def _write(self, turn: Turn[R]) -> bool:
-        encode = self._codec.encode
         try:
-            for batch in pack(map(encode, turn.records), turn.now_ms):
-                committed = self._log.append(batch, turn.now_ms)
-                if committed is not None:
-                    self._uncommitted = committed
-                    committed.add_done_callback(self._committed)
+            self._append(turn)
         except (KafkaError, OSError) as error:
             logger.error("%s could not be written, and is loaded anew: %s", self.name, error)
-            self._drop(ErrorCode.not_coordinator)
-            return False
-        return True
+        except Exception:
+            # The shard has taken over what the log does not have.
+            logger.exception("a defect in what %s writes: it is loaded anew", self.name)
+        else:
+            return True
+        self._drop(ErrorCode.not_coordinator)
+        return False
+
+    def _append(self, turn: Turn[R]) -> None:
+        for batch in pack(map(self._codec.encode, turn.records), turn.now_ms):
+            committed = self._log.append(batch, turn.now_ms)
+            if committed is not None:
+                self._uncommitted = committed
+                committed.add_done_callback(self._committed)
 
     def _committed(self, done: "asyncio.Future[None]") -> None:
         if done is self._uncommitted:
@@ -211,25 +217,33 @@ class Seat(Generic[R, S]):
     # --- loading -------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        """Read the log back, then take office."""
+        """Read the log back, then take office. A log that takes no records is no reason to try
+        again at once: what `loaded` has to write can wait as long as what can not be read."""
         patience_s = _LOAD_AGAIN_S
         while not self._closed:
             try:
                 shard = await self._read_back()
+                turn = self._turn(shard)
+                shard.loaded(turn)
+                self._append(turn)
             except (KafkaError, DecodeError, OSError) as error:
                 logger.error("%s can not be loaded and is tried again: %s", self.name, error)
-                await asyncio.sleep(patience_s)
-                patience_s = min(patience_s * 2, _LOAD_AGAIN_S_MAX)
-                continue
-            turn = self._turn(shard)
-            shard.loaded(turn)
-            self._shard = shard
-            self._settle(turn)
-            return
+            except Exception:
+                logger.exception("a defect while %s is loaded: it is tried again", self.name)
+            else:
+                self._shard = shard
+                self._set_timers(turn)
+                return
+            await asyncio.sleep(patience_s)
+            patience_s = min(patience_s * 2, _LOAD_AGAIN_S_MAX)
 
     async def _read_back(self) -> S:
         live = await live_records(self._log)
-        await rewrite_if_wasteful(self._log, live, self._clock.wall_ms())
+        try:
+            await rewrite_if_wasteful(self._log, live, self._clock.wall_ms())
+        except (KafkaError, OSError) as error:
+            # A full disk, for one. What was read counts all the same.
+            logger.warning("%s can not be rewritten and stays as it is: %s", self.name, error)
         shard = self._new_shard()
         for count, (key, value) in enumerate(live.items(), 1):
             try:
@@ -252,7 +266,7 @@ class Seat(Generic[R, S]):
         self._timers.clear()
         for future in tuple(self._waiting):
             if not future.done():
-                future.set_exception(KafkaError(code))
+                _fail(future, KafkaError(code))
         self._waiting.clear()
         if not self._closed:
             self._loading = asyncio.get_running_loop().create_task(self._load())
@@ -264,6 +278,11 @@ class Seat(Generic[R, S]):
         self._closed = True
         self._loading.cancel()
         self._drop(ErrorCode.not_coordinator)
+
+
+def _fail(future: "asyncio.Future[Any]", error: KafkaError) -> None:
+    future.set_exception(error)
+    future.exception()  # Seen: that whoever asked has gone meanwhile is nothing to complain of.
 
 
 def _deliver(replies: Replies) -> None:
