@@ -49,7 +49,7 @@ class Description(NamedTuple):
     shares: dict[str, frozenset[Place]]
     """By member id."""
     epoch: int
-    """Of a group of the consumer protocol."""
+    """Of a group of the consumer protocol; -1 of a classic one."""
 
 
 def ask(

@@ -59,11 +59,28 @@ class ConfluentMember(Worker):
         while not self.stopping.is_set():
             consumer = Consumer(self._settings)
             try:
-                consumer.subscribe(list(self.stage.topics), on_assign=self._assigned)
-                self._consume(consumer)
+                if self._knows_topics(consumer):
+                    consumer.subscribe(list(self.stage.topics), on_assign=self._assigned)
+                    self._consume(consumer)
             finally:
                 consumer.close()
             self.stopping.wait(self._random.uniform(*_AWAY_S))
+
+    @staticmethod
+    def _knows_topics(consumer: Consumer) -> bool:
+        """Look at the topics first; False when nobody answers.
+
+        By the consumer protocol librdkafka is given ids of topics. While it does not know their
+        names it says that it owns nothing, so partitions it was given may go to others; when the
+        names come before the answer that tells it so, it takes them all the same. Then two members
+        own a partition for a moment, and a coordinator that believes its members (as Kafka's does)
+        can not help it.
+        """
+        try:
+            consumer.list_topics(timeout=5.0)
+        except KafkaException:
+            return False
+        return True
 
     def _assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         self.stage.journal.count("assignments")

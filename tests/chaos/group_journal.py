@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from tests.chaos.group_asks import Committed
+from tests.chaos.group_asks import Committed, Description
 from tests.chaos.journal import Journal
 from tests.chaos.talk import Place
 
@@ -128,6 +128,7 @@ class GroupJournal(Journal):
             for place, (offset, _) in found.items():
                 self._covered[group, place] = offset
                 self._tried[group, place] = offset
+                self._acknowledged[group, place] = offset
 
     # --- classic groups ------------------------------------------------------------------------
 
@@ -188,8 +189,17 @@ class GroupJournal(Journal):
         if epoch < before:
             self.complain(f"{group}: {member} went from epoch {before} to {epoch}")
 
-    def group_epoch(self, group: str, epoch: int) -> None:
-        """The group was described. (By one watcher: its answers have an order.)"""
+    def describe(self, group: str, told: Description) -> None:
+        """A group of either kind was described. (By one watcher: its answers have an order.)"""
+        holders = Counter(place for share in told.shares.values() for place in share)
+        twice = sorted(place for place, count in holders.items() if count > 1)
+        if twice:
+            self.complain(f"{group} is {told.state} with {twice} owned twice")
+        self.count("shares checked")
+        if told.epoch >= 0:
+            self._group_epoch(group, told.epoch)
+
+    def _group_epoch(self, group: str, epoch: int) -> None:
         with self._mutex:
             self.counts["generations checked"] += 1
             before = self._group_epochs.get(group, 0)

@@ -42,6 +42,7 @@ SETTINGS: Final = {
 _STABLE_S_MAX: Final = 60.0
 _MOMENT_S_MAX: Final = 15.0
 _LOOK_S: Final = 0.05
+_ALARMS: Final = (" ERROR ", " CRITICAL ", "Traceback")
 _UNSYNCED: Final = str((1 << 63) - 1)
 
 
@@ -152,7 +153,7 @@ class GroupLives:
         for kind in ("eager", "cooperative", "consumer"):
             for number in range(getattr(cast, kind)):
                 self._members.append(ConfluentMember(kind, kind, number, stage, seed))
-        self._watcher = Watcher(stage, cast.groups, cast.consumer_groups)
+        self._watcher = Watcher(stage, cast.classic_groups, cast.consumer_groups)
         for worker in (*self._producers, *self._members, self._watcher):
             worker.start()
         self._settle()
@@ -168,6 +169,7 @@ class GroupLives:
         code = self.broker.reap()
         if not is_kill and code != 0:
             self.journal.complain(f"a clean stop ended with exit code {code}")
+        self._hear_alarms()
         start_ms, stable_s, unanswered = self.revive()
         life = Life(phase.value, is_kill, lasted_s, start_ms, stable_s, unanswered)
         self.lives.append(life)
@@ -206,6 +208,12 @@ class GroupLives:
         with self.broker.link() as link:
             value = "1" if is_synced else _UNSYNCED
             talk.set_config(link, CONSUMER_OFFSETS, "flush.messages", value)
+
+    def _hear_alarms(self) -> None:
+        """What a life has said that it should not have had to say."""
+        for line in self.broker.log_text().splitlines():
+            if any(word in line for word in _ALARMS):
+                self.journal.complain(f"{self.broker.log_path.name}: {line}")
 
     # --- checks --------------------------------------------------------------------------------
 
@@ -299,6 +307,7 @@ class GroupLives:
         code = self.broker.terminate()
         if code != 0:
             self.journal.complain(f"a clean stop ended with exit code {code}")
+        self._hear_alarms()
         self._start()
         for group in self.cast.groups:
             self._check_offsets(group)

@@ -4,7 +4,7 @@ against anybody, and a broker with a planted defect is found out."""
 from pathlib import Path
 
 import pytest
-from tests.chaos.group_asks import Committed
+from tests.chaos.group_asks import Committed, Description
 from tests.chaos.group_journal import GroupJournal
 from tests.chaos.group_lives import Cast, GroupLives
 from tests.chaos.group_moments import Phase
@@ -87,7 +87,7 @@ def test_generations_and_epochs_that_go_back(journal: GroupJournal) -> None:
     journal.commit(_G, {_P: 1}, generation=2, newest=newest)
     for epoch in (4, 3):
         journal.member_epoch(_G, "a", epoch)
-        journal.group_epoch(_G, epoch)
+        journal.describe(_G, Description("Stable", {}, epoch))
     assert len(journal.problems) == 4
 
 
@@ -100,15 +100,23 @@ def test_a_partition_is_owned_until_it_is_given_up(journal: GroupJournal) -> Non
     assert len(journal.problems) == 1
 
 
+def test_a_description_with_a_partition_owned_twice(journal: GroupJournal) -> None:
+    share = frozenset({_P})
+    journal.describe(_G, Description("Stable", {"a": share, "b": frozenset({_Q})}, -1))
+    assert not journal.problems
+    journal.describe(_G, Description("Stable", {"a": share, "b": share}, -1))
+    assert len(journal.problems) == 1
+
+
 def test_a_later_run_knows_what_the_earlier_knew(journal: GroupJournal) -> None:
     _committed(journal, 5)
     journal.sync(_G, 3, "a", frozenset({_P}))
-    journal.group_epoch(_G, 9)
+    journal.describe(_G, Description("Stable", {}, 9))
     later = GroupJournal()
     later.resume(journal.to_json())
     later.begin_at(_G, {_P: Committed(4, "4")})
     _fetched(later, Committed(4, "4"))
-    later.group_epoch(_G, 8)
+    later.describe(_G, Description("Stable", {}, 8))
     assert later.newest_generation(_G) == 3
     assert len(later.problems) == 2
 
