@@ -6,8 +6,7 @@ KafkaError.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.cluster.image import Topic
 from barnabas.cluster.service import Cluster
@@ -29,6 +28,7 @@ from barnabas.coordinator.group.asks import (
     Sync,
     Synced,
 )
+from barnabas.coordinator.group.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
 from barnabas.coordinator.runtime.turn import Answer, Parked, Waiter
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from barnabas.coordinator.group.shard import GroupShard, GroupTurn
 
 T = TypeVar("T")
-
-_HASH_MASK: Final = 0x7FFFFFFF
 
 
 class StoredCodec:
@@ -145,7 +143,7 @@ class GroupCoordinator:
         topic = self._cluster.image.topics.get(CONSUMER_OFFSETS)
         if topic is None:
             raise KafkaError(ErrorCode.not_coordinator)
-        return (java_hash(group_id) & _HASH_MASK) % len(topic.partitions)
+        return partition_of(group_id, len(topic.partitions))
 
     # --- classic groups ------------------------------------------------------------------------
 
@@ -163,9 +161,7 @@ class GroupCoordinator:
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> Answer[list[Left]]:
         """LeaveGroup."""
-        return self._ask(
-            group_id, lambda shard, turn, _: shard.leave(turn, group_id, leavers)
-        )
+        return self._ask(group_id, lambda shard, turn, _: shard.leave(turn, group_id, leavers))
 
     # --- consumer groups -----------------------------------------------------------------------
 
@@ -232,13 +228,3 @@ async def _joined(lists: list[Answer[list[Listing]]]) -> list[Listing]:
     for each in lists:
         found += await each if isinstance(each, asyncio.Future) else each
     return found
-
-
-@lru_cache(4096)
-def java_hash(text: str) -> int:
-    """`String.hashCode()`: Kafka finds a group's partition by it, so logs can be exchanged."""
-    value = 0
-    data = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(data), 2):
-        value = (value * 31 + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
-    return value

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from barnabas.coordinator.group.asks import Join
 from barnabas.coordinator.group.classic.member import Member, distinct
+from barnabas.coordinator.group.java_hash import java_hash
 from barnabas.coordinator.runtime.turn import Turn, Waiter
 from barnabas.model.check import require
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -180,8 +181,5 @@ class Roster:
 def _bucket(name: str) -> int:
     """Where a Java HashMap of the usual size keeps the name. Kafka breaks even votes by the order
     of such a map, and groups shall not change their protocol when they come from there."""
-    value = 0
-    units = name.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    value = java_hash(name)
     return (value ^ (value >> 16)) & 15
