@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from tests.coordinator.consumer.stage import Stage
 
+from barnabas.coordinator.group.consumer import regexes
+from barnabas.coordinator.group.consumer.groups import REGEX
+from barnabas.coordinator.runtime.turn import TimerKey
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.stored import ConsumerGroupMember, ConsumerGroupRegex
 
@@ -160,3 +163,25 @@ def test_a_stored_expression_that_nobody_understands_stands_for_nothing(stage: S
     stage.after(0)
     assert beat(stage) == (1, None)
     assert stage.group().regexes["("].topics == ()
+
+
+def test_many_expressions_take_turns_with_everybody_else(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regexes, "MATCHES_AT_ONCE", 1)
+    for name in "abcd":
+        stage.join(name, topic_regex=f"re-.*|{name}")
+    group, key = stage.group(), TimerKey(REGEX, "g")
+    epoch, resolved = group.epoch, []
+    while key in stage.timers:
+        del stage.timers[key]
+        stage.turn(lambda turn: stage.shard.fire(turn, key))
+        resolved.append((len(group.regexes), group.epoch - epoch))
+        if len(group.regexes) == 2:
+            stage.ask("d", -1)  # Its expression is not resolved any more.
+            epoch = group.epoch
+    assert resolved == [(1, 0), (2, 0), (3, 0), (3, 1)]
+    assert sorted(group.regexes) == ["re-.*|a", "re-.*|b", "re-.*|c"]
+    assert not group.regexes_due
+    stage.reload()
+    assert sorted(stage.group().regexes) == ["re-.*|a", "re-.*|b", "re-.*|c"]

@@ -330,7 +330,10 @@ class ConsumerGroups:
                 Left(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
             )
         if gone:
-            self._fence(turn, group, f"{', '.join(gone)} was sent away", *gone.values())
+            who = (
+                f"member {next(iter(gone))} was" if len(gone) == 1 else f"{len(gone)} members were"
+            )
+            self._fence(turn, group, f"{who} sent away", *gone.values())
         return answers
 
     def _fence(
@@ -401,8 +404,11 @@ class ConsumerGroups:
         )
 
     def _resolve(self, turn: Turn[Stored], group: ConsumerGroup) -> None:
-        reason = resolve(turn, group, self._topic_changes)
-        if reason is not None:
+        if not resolve(turn, group, self._topic_changes):
+            turn.schedule(TimerKey(REGEX, group.group_id), 0)
+            return
+        reason, group.regexes_because = group.regexes_because, ""
+        if reason:
             raise_epoch(turn, group, reason)
         else:
             refresh(turn, group)

@@ -12,6 +12,10 @@ from barnabas.wire.stored import ConsumerGroupRegex, ConsumerGroupRegexValue, St
 
 REFRESH_INTERVAL_MS_MIN: Final = 10_000
 """So that a stream of new topics does not have a group balanced for each (Kafka's number)."""
+MATCHES_AT_ONCE: Final = 10_000
+"""Names that expressions are held against before others get their turn: some 30 ms. (To read an
+expression costs about as much as a name for each of its characters.) Every member may bring one of
+its own, and there may be any number of topics."""
 NO_VERSION: Final = 0
 """Kafka writes the number of its metadata image here, and looks again when it has a later one."""
 
@@ -32,26 +36,38 @@ def wants_refresh(group: ConsumerGroup, now_ms: int, topic_changes: int, interva
     )
 
 
-def resolve(turn: Turn[Stored], group: ConsumerGroup, topic_changes: int) -> str | None:
-    """Resolve all expressions, write those that stand for other topics than before.
-
-    Answers with the reason to balance the group, if there is one.
-    """
+def resolve(turn: Turn[Stored], group: ConsumerGroup, topic_changes: int) -> bool:
+    """Resolve as many expressions as may be at once, write those that stand for other topics than
+    before, and note on the group why it is to be balanced. Whether none is left."""
+    left = group.regexes_left
+    if not left:
+        group.regexes_resolved_for = topic_changes
+        left += sorted(group.regex_users, reverse=True)
+    names = turn.image.topics.keys() - INTERNAL_TOPICS
+    matches = 0
+    while left and matches < MATCHES_AT_ONCE:
+        expression = left.pop()
+        if expression in group.regex_users:  # Its last user may have gone meanwhile.
+            _resolve_one(turn, group, expression, names)
+            matches += len(names) + len(expression)
+    if left:
+        return False
     group.regexes_due = False
     group.regexes_resolved_at_ms = turn.monotonic_ms
-    group.regexes_resolved_for = topic_changes
-    names = turn.image.topics.keys() - INTERNAL_TOPICS
-    reason = None
-    for expression in sorted(group.regex_users):
-        topics = _matching(expression, names)
-        old = group.regexes.get(expression)
-        if old is not None and old.topics == topics:
-            continue
-        if topics != (old.topics if old else ()):
-            reason = f"topics came or went that match {expression}"
-        value = ConsumerGroupRegexValue(topics=topics, version=NO_VERSION, timestamp=turn.now_ms)
-        turn.write(ConsumerGroupRegex(group.group_id, expression, value))
-    return reason
+    return True
+
+
+def _resolve_one(
+    turn: Turn[Stored], group: ConsumerGroup, expression: str, names: Iterable[str]
+) -> None:
+    topics = _matching(expression, names)
+    old = group.regexes.get(expression)
+    if old is not None and old.topics == topics:
+        return
+    if topics != (old.topics if old else ()):
+        group.regexes_because = f"topics came or went that match {expression}"
+    value = ConsumerGroupRegexValue(topics=topics, version=NO_VERSION, timestamp=turn.now_ms)
+    turn.write(ConsumerGroupRegex(group.group_id, expression, value))
 
 
 def _matching(expression: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -54,6 +54,10 @@ class GroupState:
         self.regexes_resolved_at_ms: int | None = None
         self.regexes_resolved_for: int = -1
         """The count of topic changes that the expressions were resolved for."""
+        self.regexes_left: list[str] = []
+        """Those that have yet to be resolved; not all are at once."""
+        self.regexes_because = ""
+        """Why the group is to be balanced once they all are."""
         self.last_rebalance: LastRebalance | None = None
 
     @property
