@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.api.group_talk import SETTINGS, coordinate
+from tests.api.group_talk import MINUTE, SETTINGS, commit_body, coordinate, say
 from tests.api.hot_path import batch, produce_frame
 
 if TYPE_CHECKING:
@@ -50,3 +50,27 @@ def test_is_told_to_be_internal(house: House) -> None:
     assert len(told["partitions"]) == 3
     everything = house.ask("metadata", 12, topics=None)["topics"]
     assert [(each["name"], each["is_internal"]) for each in everything] == [(_NAME, True)]
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_does_not_grow_because_groups_would_not_be_found_again(
+    house: House, validate_only: bool
+) -> None:
+    house.topic("t")
+    for number in range(5):
+        say(house, "offset_commit", 9, **commit_body(f"g{number}", "t", (0, number)))
+    growth = {"name": _NAME, "count": 7, "assignments": None}
+    answer = say(
+        house,
+        "create_partitions",
+        3,
+        topics=[growth],
+        timeout=MINUTE,
+        validate_only=validate_only,
+    )
+    assert answer["results"][0]["error_code"] == "invalid_topic_exception"
+    for number in range(5):
+        topics = [{"name": "t", "partition_indexes": [0]}]
+        asked = {"group_id": f"g{number}", "member_epoch": -1, "topics": topics}
+        (group,) = say(house, "offset_fetch", 9, groups=[asked])["groups"]
+        assert group["topics"][0]["partitions"][0]["committed_offset"] == number

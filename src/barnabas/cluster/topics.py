@@ -12,7 +12,7 @@ from barnabas.cluster.placement import check_assignment, place
 from barnabas.config.topic_config import validate_overrides
 from barnabas.model import limits
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.topics import check_topic_name, collision_key
+from barnabas.model.topics import INTERNAL_TOPICS, check_topic_name, collision_key
 from barnabas.ports.coordination import Create, Delete, Op, SetData
 from barnabas.ports.entropy import Entropy
 
@@ -273,6 +273,12 @@ def _grown_topic(
     topic = image.topics.get(new.topic)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition)
+    if topic.name in INTERNAL_TOPICS:
+        raise KafkaError(
+            ErrorCode.invalid_topic_exception,
+            f"What is kept in {topic.name} is found by its number of partitions: with another "
+            "number, groups would lose their offsets.",
+        )
     present = len(topic.partitions)
     if new.count == present:
         raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
