@@ -128,12 +128,15 @@ class GroupStage:
         self.members += started
         return started
 
-    def until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait for it; when it does not come, say what every member has said."""
+    def until(
+        self, what: str, holds: Callable[[], bool], lacking: Callable[[], object] = str
+    ) -> None:
+        """Wait for it; when it does not come, say what is lacking and what every member said."""
         deadline = time.monotonic() + WAIT_S
         while not holds():
             if time.monotonic() > deadline or any(member.crashed() for member in self.members):
-                raise AssertionError("\n".join([f"never: {what}", *map(str, self.members)]))
+                about = f"never: {what} {lacking()}"
+                raise AssertionError("\n".join([about, *map(str, self.members)]))
             time.sleep(LOOK_S)
 
     def balanced(self, members: Sequence[GroupMember]) -> None:
@@ -151,7 +154,11 @@ class GroupStage:
     def seen(self, members: Sequence[GroupMember], values: Sequence[str] | None = None) -> None:
         """Wait until these members together have received all of these values, or all there are."""
         wanted = set(self.feed.sent if values is None else values)
-        self.until("every message seen", lambda: wanted <= set(received(members)))
+
+        def missing() -> list[str]:
+            return sorted(wanted.difference(received(members)), key=int)
+
+        self.until("every message seen", lambda: not missing(), missing)
 
     def seen_once(self, members: Sequence[GroupMember], values: Sequence[str]) -> None:
         """What these members received is exactly this, nothing twice."""

@@ -72,6 +72,13 @@ type driver struct {
 }
 
 func main() {
+	if len(os.Args) > 1 {
+		if err := beMember(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	requests := bufio.NewReaderSize(os.Stdin, 1<<20)
 	answers := json.NewEncoder(os.Stdout)
 	d := &driver{producers: map[string]*kgo.Client{}}
