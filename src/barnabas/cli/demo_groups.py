@@ -11,6 +11,7 @@ from barnabas.model.errors import BarnabasError
 
 _POLL_S: Final = 0.05
 _COMMIT_EVERY: Final = 500
+_SESSION_MS: Final = 6000
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -30,15 +31,18 @@ class Group:
     def _join(self, bootstrap: str, topic: str) -> Any:
         from confluent_kafka import Consumer
 
-        consumer = Consumer(
-            {
-                **settings(bootstrap),
-                "group.id": self.name,
-                "group.protocol": self.protocol,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
-        )
+        config = {
+            **settings(bootstrap),
+            "group.id": self.name,
+            "group.protocol": self.protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        if self.protocol == "classic":
+            # A member that closes before it has found the restarted broker again leaves no word:
+            # whoever comes next waits until its session is over.
+            config["session.timeout.ms"] = _SESSION_MS
+        consumer = Consumer(config)
         # What was read is committed before another member takes over.
         consumer.subscribe([topic], on_revoke=lambda consumer, _: _commit(consumer))
         return consumer
