@@ -11,6 +11,7 @@ from barnabas.api.context import Call
 from barnabas.api.typed import i64
 from barnabas.coordinator.group.asks import Client, LastRebalance
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.limits import ERROR_MESSAGE_CHARS_MAX
 from barnabas.wire.shapes import last_rebalance as shape
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ def told_rebalance(last: LastRebalance | None) -> shape.LastRebalance:
     """The last rebalance, as the descriptions of groups carry it."""
     if last is None:
         return shape.NOT_REMEMBERED
-    return shape.LastRebalance(reason=last.reason, at_ms=i64(last.at_ms))
+    return shape.LastRebalance(reason=last.reason[:ERROR_MESSAGE_CHARS_MAX], at_ms=i64(last.at_ms))
 
 
 def answer_one(

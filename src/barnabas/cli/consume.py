@@ -147,6 +147,8 @@ def consume(
         raise typer.BadParameter(
             "--delivery, --commit, --protocol and --instance-id need a --group."
         )
+    if group == "":
+        raise typer.BadParameter("the name of a group can not be empty.", param_hint="--group")
     if group is not None and partition:
         raise typer.BadParameter("--group and --partition exclude each other: a group shares out.")
     if as_json and template is not None:

@@ -6,6 +6,7 @@ at once. Cancelling a task never loses a message: the next `await` gets it.
 
 import asyncio
 import functools
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ R = TypeVar("R")
 
 _YIELD_EVERY: Final = 100
 """After so many messages that were at hand, let other tasks run."""
+_SLICE_S: Final = 0.25
+"""How long one call may hold a consumer's thread while no message comes."""
 
 
 class _Threaded:
@@ -248,7 +251,8 @@ class AsyncConsumer(_Threaded):
         super().__init__("barnabas-consumer")
         self._core = _LateConsumer(topics, group, bootstrap_servers, **options)
         self._begun = self._executor.submit(self._core.begin)
-        self._coming: asyncio.Future[Message | None] | None = None
+        self._coming: asyncio.Future[list[Message]] | None = None
+        self._coming_size = 1
         self._quick = 0
 
     def _start(self, call: Callable[[], R]) -> "asyncio.Future[R]":
@@ -261,6 +265,9 @@ class AsyncConsumer(_Threaded):
 
     async def poll(self, timeout: float | None = None) -> Message | None:
         """The next message; None after `timeout` seconds or `stop()`."""
+        if self._coming_size != 1:
+            await self._give_back()
+        self._coming_size = 1
         if self._coming is None:
             message = self._core.poll_at_hand()
             if message is not None:
@@ -268,11 +275,34 @@ class AsyncConsumer(_Threaded):
                 if self._quick % _YIELD_EVERY == 0:
                     await asyncio.sleep(0)
                 return message
-            self._coming = self._start(functools.partial(self._core.poll, timeout))
-        # When this task is cancelled, the message that may be coming waits for the next call.
-        message = await asyncio.shield(self._coming)
-        self._coming = None
-        return message
+        batch = await self._next(1, 0.0, timeout)
+        return batch[0] if batch else None
+
+    async def _next(self, size: int, linger: float, timeout: float | None) -> list[Message]:
+        """The next messages, asked for in short calls: what comes after a cancelled one waits not
+        for messages but for the thread."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SLICE_S if deadline is None else deadline - time.monotonic()
+            if self._coming is None:
+                slice_s = max(0.0, min(_SLICE_S, left))
+                self._coming = self._start(
+                    functools.partial(self._core.poll_batch, size, linger=linger, timeout=slice_s)
+                )
+            # When this task is cancelled here, what may be coming waits for the next call.
+            await asyncio.wait({self._coming})
+            coming, self._coming = self._coming, None
+            batch = coming.result()
+            if batch or (left <= _SLICE_S and deadline is not None) or self._core.is_stopped:
+                return batch
+
+    async def _give_back(self) -> None:
+        """What came for a task that was cancelled was seen by nobody: it is not done."""
+        if self._coming is not None:
+            await asyncio.wait({self._coming})
+            coming, self._coming = self._coming, None
+            if coming.result():
+                await self._run(self._core.give_back)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Hand out messages until `stop()`, or until none comes for `timeout` seconds."""
@@ -285,14 +315,18 @@ class AsyncConsumer(_Threaded):
         self, size: int = 500, *, linger: float = 0.1
     ) -> AsyncIterator[list[Message]]:
         """Hand out lists: when `size` messages are there, or `linger` seconds after the first."""
+        await self._give_back()
         await self._run(self._core.abandon)
-        poll = functools.partial(
-            self._core.poll_batch, size, linger=linger, timeout=self._core.timeout
-        )
-        while batch := await self._run(poll):
+        self._coming_size = size
+        while batch := await self._next(size, linger, self._core.timeout):
             yield batch
 
-    commit = _on_thread(Consumer.commit)
+    async def commit(self, message: Message | None = None, *, wait: bool = True) -> None:
+        """Remember that everything handed out is done, or what stands up to `message`."""
+        if message is None:
+            await self._give_back()
+        await self._run(functools.partial(self._core.commit, message, wait=wait))
+
     seek = _on_thread(Consumer.seek)
     rewind = _on_thread(Consumer.rewind)
     skip = _on_thread(Consumer.skip)

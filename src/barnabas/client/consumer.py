@@ -143,20 +143,12 @@ class Consumer:
         """The next messages, as `batches` gives them; none after `timeout` seconds or `stop()`."""
         self._semantics.came_back()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._stopped.is_set():
+        stopped = self._stopped.is_set
+        while not stopped():
             self._semantics.tend()
             left = _SLICE_S if deadline is None else deadline - time.monotonic()
-            raw = self._intake.receive(max(0.0, min(_SLICE_S, left)))
-            if raw is not None:
-                gathered = [raw]
-                full_at = time.monotonic() + linger
-                while len(gathered) < size:
-                    left = full_at - time.monotonic()
-                    more = self._intake.receive(min(_SLICE_S, left)) if left > 0 else None
-                    if more is None and (left <= 0 or self._stopped.is_set()):
-                        break
-                    if more is not None:
-                        gathered.append(more)
+            gathered = self._intake.receive(size, max(0.0, min(_SLICE_S, left)), linger, stopped)
+            if gathered:
                 messages = self._semantics.admit(gathered)
                 if messages:
                     return self._handed(messages)
@@ -187,6 +179,15 @@ class Consumer:
     def abandon(self) -> None:
         """What was handed out last is not done: it comes again. Every new loop begins with this."""
         self._semantics.abandon()
+
+    def give_back(self) -> None:
+        """What was handed out last was seen by nobody: it comes again, and no commit counts it."""
+        self._semantics.give_back()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop()` was called."""
+        return self._stopped.is_set()
 
     def stop(self) -> None:
         """End the loop after the current message; from any thread, or from a signal handler."""

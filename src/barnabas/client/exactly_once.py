@@ -107,6 +107,9 @@ class ExactlyOnce(Unshared):
             )
 
     def abandon(self) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
         handling, self._open = self._open, None
         if handling is not None:
             handling.rollback()

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from barnabas.client.admin import Questions
@@ -112,15 +113,32 @@ class Intake:
             self._raw.assign([raw_place(place, offset) for place, offset in starts.items()])
         self.assigned = set(starts)
 
-    def receive(self, timeout: float) -> "confluent_kafka.Message | None":
-        """The next message; None when none came in time, or the library had other things to do."""
-        if time.monotonic() - self._polled_at > _SERVE_S:
+    def receive(
+        self, size: int, timeout: float, linger: float, stopped: Callable[[], bool]
+    ) -> "list[confluent_kafka.Message]":
+        """Up to `size` messages, `linger` seconds after the first; none when none came in time.
+
+        All wait here until then, so that those of partitions that go meanwhile are not among them:
+        they are another member's, who would hand them out as well.
+        """
+        if not self.is_served():
             self._pump(0)
-        found = self.at_hand()
-        if found is None:
+        if not self._ready(1):
             self._pump(timeout)
-            found = self.at_hand()
-        return found
+        if self._ready(1):
+            full_at = time.monotonic() + linger
+            while not self._ready(size) and not stopped():
+                left = full_at - time.monotonic()
+                if left <= 0:
+                    break
+                self._pump(min(_SERVE_S, left))
+        return list(islice(iter(self.at_hand, None), size))
+
+    def _ready(self, count: int) -> bool:
+        """Whether so many can be handed out."""
+        if not self.paused:
+            return len(self._ahead) >= count
+        return sum(_place(raw) not in self.paused for raw in self._ahead) >= count
 
     def is_served(self) -> bool:
         """Whether the library was asked lately, and need not be asked before the next message."""
@@ -195,6 +213,8 @@ class Intake:
         for answer in answers:
             if answer.error is not None:
                 raise commit_error(answer.error)
+        for place in offsets:
+            self._failed.pop(place, None)
 
     def take_failed(self) -> dict[TopicPartition, int]:
         """Offsets whose commit was not waited for and failed: they are due again."""
@@ -246,9 +266,19 @@ class Intake:
         self._polled_at = time.monotonic()
         if first is None:
             return
-        more = self._raw.consume(_AHEAD_MESSAGES - 1, 0) if first.error() is None else []
+        error = first.error()
+        if error is not None:
+            problem = self._problem(error)
+            if problem is not None:
+                raise problem
+            return
+        # It waits with the others before the library is asked again, which may take its partition.
+        self._ahead.append(first)
+        self._take(self._raw.consume(_AHEAD_MESSAGES - 1, 0))
+
+    def _take(self, fetched: "Iterable[confluent_kafka.Message]") -> None:
         problem: ClientError | None = None
-        for raw in (first, *more):
+        for raw in fetched:
             error = raw.error()
             if error is None:
                 self._ahead.append(raw)
@@ -267,6 +297,8 @@ class Intake:
                 "The loop took longer than max.poll.interval.ms for a message: the group gave this "
                 "consumer's partitions away; it joins again now."
             )
+            # They may be another member's by now, though we are not told before the next look.
+            self._ahead.clear()
             return None
         problem = translated(error, "consuming")
         if isinstance(problem, TopicNotFoundError):
@@ -317,7 +349,10 @@ class Intake:
         for each in raw_places:
             failure = error or each.error
             place = TopicPartition(each.topic, each.partition)
-            if failure is not None and place in self.assigned:
+            if failure is None:
+                # A later commit went through: an earlier one must not be repeated after it.
+                self._failed.pop(place, None)
+            elif place in self.assigned:
                 LOGGER.warning("The offset of %s was not committed: %s", place, failure.str())
                 self._failed[place] = each.offset
 

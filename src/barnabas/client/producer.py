@@ -296,16 +296,14 @@ class Producer:
 
     def _serve_deliveries(self) -> None:
         """Settle deliveries while there are any; sleep while there are none."""
-        while True:
-            self._under_way.wait()
-            if self._closing:
-                return
+        while not self._closing:
             self._raw.poll(_POLL_S)
             if not len(self._raw):
                 self._under_way.clear()
-                # One that was queued between the look and the clearing wakes us again.
-                if len(self._raw):
+                # What was queued, or closed, between the look and the clearing wakes us again.
+                if len(self._raw) or self._closing:
                     self._under_way.set()
+            self._under_way.wait()
 
     def _posted(
         self,

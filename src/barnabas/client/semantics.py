@@ -46,6 +46,9 @@ class Semantics(Listener, Protocol):
     def abandon(self) -> None:
         """A loop was left in the middle, and another begins."""
 
+    def give_back(self) -> None:
+        """What was handed out last was seen by nobody."""
+
     def finish(self) -> None:
         """The last step."""
 
@@ -73,6 +76,9 @@ class Unshared:
         """Nothing is kept."""
 
     def abandon(self) -> None:
+        """Nothing is kept."""
+
+    def give_back(self) -> None:
         """Nothing is kept."""
 
     def finish(self) -> None:
@@ -156,6 +162,9 @@ class AtLeastOnce(Unshared):
         self._done[place] = offset
 
     def abandon(self) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
         handed, self._handed, self._handed_count = self._handed, {}, 0
         for place, (first, _) in handed.items():
             if place in self._intake.assigned:

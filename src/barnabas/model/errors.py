@@ -5,6 +5,7 @@ the person at the terminal. Both say what to do where that is known.
 """
 
 from barnabas.model.kio_errors import ErrorCode
+from barnabas.model.limits import ERROR_MESSAGE_CHARS_MAX
 
 __all__ = ["BarnabasError", "DecodeError", "ErrorCode", "KafkaError"]
 
@@ -13,6 +14,8 @@ class KafkaError(Exception):
     """A request (or one part of it) is answered with this error code and message."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > ERROR_MESSAGE_CHARS_MAX:
+            message = f"{message[:ERROR_MESSAGE_CHARS_MAX]}..."
         super().__init__(message or code.name.upper())
         self.code = code
         self.message = message

@@ -84,3 +84,16 @@ PRODUCERS_PER_PARTITION_MAX = 100_000
 
 PRODUCER_BATCHES_REMEMBERED = 5
 """The protocol's window: an idempotent client keeps at most five batches in flight."""
+
+GROUP_METADATA_BYTES_MAX = 16 * 1024 * 1024
+"""What all members of a classic group together say of themselves, and what they are assigned: all
+of it is one record, written anew with every generation. Ten thousand members need a tenth."""
+
+GROUP_PENDING_MEMBERS_MAX = 50_000
+"""Member ids that were given out by one group and not used yet: anybody can ask for them."""
+
+GROUP_REGEXES_MAX = 32
+"""Different regular expressions in one consumer group: each is kept with all topics it matches."""
+
+ERROR_MESSAGE_CHARS_MAX = 1_000
+"""Longer words are cut: they quote what a stranger sent, and a string holds 32,767 bytes."""

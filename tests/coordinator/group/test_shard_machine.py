@@ -33,6 +33,8 @@ class GroupShardMachine(RuleBasedStateMachine):
         for name in ("t", "u"):
             self.stage.create_topic(name)
         self.offsets: dict[Place, int] = {}
+        self.days = 0
+        """Since there were no offsets, or longer."""
         self.members: dict[str, tuple[str, str, int]] = {}
         """Of each group: kind, member id, generation or epoch."""
 
@@ -183,12 +185,15 @@ class GroupShardMachine(RuleBasedStateMachine):
         self.stage.pass_time(9 * DAY_MS)
         self._lose_sessions()
         self.offsets.clear()
+        self.days = 0
         assert self.stage.shard.list_groups() == []
         assert self.stage.stored_keys == 0, "nothing is left behind in the log"
 
+    @precondition(lambda self: not self.offsets or self.days < 6)
     @rule()
     def wait_a_day(self) -> None:
         """Not long enough for offsets, whatever became of the members."""
+        self.days = self.days + 1 if self.offsets else 0
         self.stage.pass_time(DAY_MS)
         self._lose_sessions()
         self.stage.reload()

@@ -31,9 +31,14 @@ class SqliteLedger(Ledger[sqlite3.Cursor]):
             self.connection = database
         else:
             # The asyncio face works on a thread of its own; never two threads at once.
-            self.connection = sqlite3.connect(
-                database, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-            )
+            try:
+                self.connection = sqlite3.connect(
+                    database, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+                )
+            except sqlite3.OperationalError as error:
+                raise LedgerError(
+                    f"The ledger's database {os.fspath(database)} can not be opened ({error})."
+                ) from error
 
     def _begin(self) -> sqlite3.Cursor:
         if self.connection.in_transaction:

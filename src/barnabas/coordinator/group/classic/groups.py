@@ -22,6 +22,7 @@ from barnabas.coordinator.group.classic.state import State
 from barnabas.coordinator.group.group import Group
 from barnabas.coordinator.runtime.turn import PARKED, Parked, TimerKey, Turn, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.limits import GROUP_METADATA_BYTES_MAX
 from barnabas.ports.entropy import Entropy
 from barnabas.wire.stored import GroupMetadata, GroupMetadataValue, Stored
 
@@ -92,6 +93,9 @@ class ClassicGroups:
         _check_protocol(ask.protocol_name, group.protocol_name)
         if group.state is State.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.rebalance_in_progress)
+        if sum(map(len, ask.assignments.values())) > GROUP_METADATA_BYTES_MAX:
+            # What Kafka makes of a record that its log does not take.
+            raise KafkaError(ErrorCode.unknown_server_error, "The assignments are too large.")
         rebalance.has_synced(turn, group, member)
         if group.state is State.STABLE:
             return rebalance.synced(group, member)

@@ -13,6 +13,7 @@ from barnabas.coordinator.group.classic.rebalance import PENDING_MEMBER
 from barnabas.coordinator.group.classic.state import State
 from barnabas.coordinator.runtime.turn import PARKED, Parked, TimerKey, Turn, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.limits import GROUP_METADATA_BYTES_MAX, GROUP_PENDING_MEMBERS_MAX
 from barnabas.ports.entropy import Entropy
 from barnabas.wire.stored import Stored
 
@@ -49,6 +50,7 @@ class Joining:
     def decide(self, entropy: Entropy) -> Joined | Parked:
         """The answer; KafkaError if there is no place for the asker."""
         ask, group = self.ask, self.group
+        self._check_metadata()
         if not self._has_room():
             return self._turn_away()
         if not group.supports(ask.protocol_type, distinct(ask.protocols)):
@@ -75,6 +77,18 @@ class Joining:
             )
         return member is not None or len(roster) < size_max
 
+    def _check_metadata(self) -> None:
+        """Whether what the asker says of itself is still within bounds, with all the others'."""
+        roster = self.group.roster
+        member = roster.members.get(self.ask.member_id)
+        said_before = sum(map(len, member.protocols.values())) if member is not None else 0
+        said = sum(len(metadata) for _, metadata in self.ask.protocols)
+        if roster.metadata_bytes - said_before + said > GROUP_METADATA_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.group_max_size_reached,
+                f"The metadata of all members may not exceed {GROUP_METADATA_BYTES_MAX} bytes.",
+            )
+
     def _turn_away(self) -> Joined:
         """There is no room: one that had a place, or the promise of one, loses it."""
         roster, member_id = self.group.roster, self.ask.member_id
@@ -98,6 +112,11 @@ class Joining:
             return self._admit(member_id) if old is None else self._replace(old, member_id)
         if not ask.needs_member_id:
             return self._admit(member_id)
+        if len(roster.pending) >= GROUP_PENDING_MEMBERS_MAX:
+            raise KafkaError(
+                ErrorCode.group_max_size_reached,
+                f"{GROUP_PENDING_MEMBERS_MAX} members were given ids and have not come back yet.",
+            )
         # It comes back with the id, so one that never hears our answer leaves no member behind.
         roster.pending.add(member_id)
         timer = TimerKey(PENDING_MEMBER, self.group.group_id, member_id)

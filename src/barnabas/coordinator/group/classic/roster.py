@@ -1,7 +1,7 @@
 """Who is a member of one classic group, who is awaited, who leads, and what all of them support."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from barnabas.coordinator.group.asks import Join
 from barnabas.coordinator.group.classic.member import Member, distinct
@@ -23,6 +23,8 @@ class Roster:
         """Members of this generation that have not asked for their assignment yet."""
         self.leader: str | None = None
         self._member_ids: dict[str, str] = {}
+        self.metadata_bytes = 0
+        """What the members say of themselves, all together."""
         self._joining = 0
         self._support: dict[str, int] = {}
 
@@ -39,6 +41,7 @@ class Roster:
         self._support.clear()
         self.unsynced.clear()
         self._joining = 0
+        self.metadata_bytes = 0
         self.leader = None
         for member in members:
             self.add(member)
@@ -168,8 +171,9 @@ class Roster:
         )
         return min(votes, key=lambda name: (-votes[name], _bucket(name)))
 
-    def _count(self, names: Iterable[str], change: int) -> None:
-        for name in names:
+    def _count(self, protocols: Mapping[str, bytes], change: int) -> None:
+        for name, metadata in protocols.items():
+            self.metadata_bytes += len(metadata) * change
             count = self._support.get(name, 0) + change
             if count:
                 self._support[name] = count

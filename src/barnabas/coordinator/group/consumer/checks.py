@@ -10,7 +10,9 @@ from barnabas.coordinator.group.consumer.member import (
     Member,
     MemberState,
 )
+from barnabas.coordinator.topic_regex import compile_topic_regex
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.limits import GROUP_REGEXES_MAX
 
 
 def check_heartbeat(ask: ConsumerHeartbeat, assignors: tuple[str, ...]) -> None:
@@ -63,6 +65,16 @@ def check_room(group: ConsumerGroup, ask: ConsumerHeartbeat, max_size: int) -> N
             ErrorCode.group_max_size_reached,
             f"The consumer group has reached its maximum capacity of {max_size} members.",
         )
+
+
+def check_new_regex(group: ConsumerGroup, regex: str) -> None:
+    """INVALID_REGULAR_EXPRESSION unless it is one, and the group has room for it."""
+    if len(group.regex_users) >= GROUP_REGEXES_MAX:
+        raise KafkaError(
+            ErrorCode.invalid_regular_expression,
+            f"A group takes at most {GROUP_REGEXES_MAX} different regular expressions.",
+        )
+    compile_topic_regex(regex)
 
 
 def check_epoch(member: Member, ask: ConsumerHeartbeat) -> None:

@@ -18,6 +18,7 @@ from barnabas.coordinator.group.consumer.apply import apply
 from barnabas.coordinator.group.consumer.checks import (
     check_epoch,
     check_heartbeat,
+    check_new_regex,
     check_released,
     check_room,
     known_static_member,
@@ -50,7 +51,6 @@ from barnabas.coordinator.group.consumer.writes import (
     write_replaced,
 )
 from barnabas.coordinator.runtime.turn import TimerKey, Turn
-from barnabas.coordinator.topic_regex import compile_topic_regex
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.entropy import Entropy
 from barnabas.wire.stored import (
@@ -180,7 +180,7 @@ class ConsumerGroups:
         told = told_by(old_told, ask)
         regex = told.subscribed_topic_regex or ""
         if regex and regex not in place.group.regex_users:
-            compile_topic_regex(regex)  # INVALID_REGULAR_EXPRESSION, while nothing has been changed
+            check_new_regex(place.group, regex)
         # From here on nothing is refused.
         group = self._settle(turn, place)
         member_id = place.member_id
