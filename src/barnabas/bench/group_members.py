@@ -159,7 +159,28 @@ class ConsumerMember:
         )
 
 
-Member = ClassicMember | ConsumerMember
+class NobodysMember:
+    """Heartbeats to a server that has no groups."""
+
+    version = 4
+    key = _HEARTBEAT
+
+    def __init__(self, link: Link, group: str, _topic: str) -> None:
+        self.link = link
+        ask = HeartbeatRequest(
+            group_id=GroupId(group), generation_id=i32(1), member_id=str(uuid.uuid4())
+        )
+        self.beat = encode_request(_HEARTBEAT, 4, ask)
+
+
+Member = ClassicMember | ConsumerMember | NobodysMember
+
+BARE: Final = "bare"
+_KINDS: Final[dict[str, type[Member]]] = {
+    "classic": ClassicMember,
+    "consumer": ConsumerMember,
+    BARE: NobodysMember,
+}
 
 
 def _check(error: ErrorCode) -> None:
@@ -181,8 +202,9 @@ async def find_coordinator(order: Order) -> None:
 
 async def assemble(order: Order) -> list[Member]:
     """Everybody, joined and settled."""
-    await find_coordinator(order)
-    kind = ClassicMember if order.protocol == "classic" else ConsumerMember
+    kind = _KINDS[order.protocol]
+    if order.protocol != BARE:
+        await find_coordinator(order)
     room = asyncio.Semaphore(_CONNECTING_AT_ONCE)
 
     async def whole_group(number: int) -> list[Member]:

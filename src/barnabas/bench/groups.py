@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.bench import admin, frames, host, subject
-from barnabas.bench.group_members import Beats, Order
+from barnabas.bench.crew import limit_server
+from barnabas.bench.group_members import BARE, Beats, Order
 from barnabas.bench.load import connect
 from barnabas.bench.payload import build_batch
 from barnabas.bench.report import Column, Report, median
@@ -52,18 +53,21 @@ COLUMNS: Final = (
     Column("members", "members", "{:,}"),
     Column("beats_per_s", "heartbeats/s", "{:,.0f}"),
     Column("cpu", "CPU of a core", "{:.1%}"),
-    Column("cpu_us", "CPU us/heartbeat", "{:,.0f}"),
+    Column("cpu_us", "us/heartbeat", "{:,.0f}"),
+    Column("bare_us", "bare loop", "{:,.0f}"),
+    Column("cpu_ratio", "ratio", "{:.2f}"),
     Column("rss_mib", "RSS MiB", "{:,.1f}"),
     Column("kib_per_member", "KiB/member", "{:.1f}"),
     Column("p99_ms", "produce p99 ms", "{:.2f}"),
     Column("quiet_p99_ms", "at rest", "{:.2f}"),
-    Column("ratio", "ratio", "{:.2f}"),
+    Column("p99_ratio", "ratio", "{:.2f}"),
     Column("join_s", "joined in s", "{:.1f}"),
 )
 NOTES: Final = (
     "CPU of a core: what the heartbeats add to what the broker needs for the producer alone.",
+    "bare loop: CPU of a server on the same event loop that only answers, under the same load.",
     "KiB/member: what the broker's memory grew by while everybody joined, connections included.",
-    "ratio: the 99th percentile of a produce beside heartbeats to that at rest, median of pairs.",
+    "The last ratio: the 99th percentile beside heartbeats to that at rest, median of the pairs.",
 )
 
 
@@ -71,8 +75,11 @@ def run(options: Options) -> Report:
     """Each protocol on a broker of its own."""
     rows = []
     for protocol in options.protocols:
-        with subject.running(options.data, options.argv) as broker:
-            rows.append(_measure(options, broker, protocol))
+        with subject.running(options.data, options.argv) as broker, host.awake():
+            row = _measure(options, broker, protocol)
+        row["bare_us"] = _bare(options, INTERVAL_S[protocol])
+        row["cpu_ratio"] = row["cpu_us"] / row["bare_us"]
+        rows.append(row)
     facts = asdict(options)
     del facts["data"], facts["argv"]
     return Report("groups", facts, COLUMNS, rows, NOTES)
@@ -107,6 +114,25 @@ def _measure(options: Options, broker: subject.Subject, protocol: str) -> dict[s
     }
 
 
+def _bare(options: Options, interval_s: float) -> float:
+    """Microseconds of CPU for each heartbeat that is only answered."""
+    with limit_server(options.data, "barnabas.bench.echo") as server, host.awake():
+        order = Order(
+            server.host, server.port, BARE, options.groups, options.members, interval_s, ""
+        )
+        with members(order) as crowd:
+            crowd.hear()
+            found = []
+            for _ in range(options.rounds):
+                before = server.cpu_seconds() or 0.0
+                crowd.tell(str(options.seconds))
+                beats = Beats(**crowd.hear())
+                spent = (server.cpu_seconds() or 0.0) - before
+                found.append(spent / max(1, beats.answered) * 1e6)
+    host.progress(f"  a bare loop: {median(found):.0f} us for each")
+    return median(found)
+
+
 def _pair(options: Options, pid: int, crowd: "Crowd", produce: "Producer") -> dict[str, float]:
     """One round at rest and one beside heartbeats."""
     cpu = host.cpu_seconds(pid)
@@ -124,7 +150,7 @@ def _pair(options: Options, pid: int, crowd: "Crowd", produce: "Producer") -> di
         "quiet_p99_ms": percentile(quiet, 0.99) * 1000,
         "p99_ms": percentile(beside, 0.99) * 1000,
     }
-    found["ratio"] = found["p99_ms"] / found["quiet_p99_ms"]
+    found["p99_ratio"] = found["p99_ms"] / found["quiet_p99_ms"]
     host.progress(
         f"  {found['beats_per_s']:,.0f} heartbeats/s, {found['cpu']:.1%} of a core, produce p99 "
         f"{found['p99_ms']:.2f} ms, at rest {found['quiet_p99_ms']:.2f} ms"
