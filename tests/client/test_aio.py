@@ -146,6 +146,79 @@ def test_cancelling_loses_no_message(bootstrap: str, make_topic: TopicMaker, gro
     asyncio.run(run())
 
 
+def test_what_a_cancelled_task_did_not_see_is_not_committed(
+    bootstrap: str, make_topic: TopicMaker, group: str
+) -> None:
+    topic = make_topic()
+    place = TopicPartition(topic, 0)
+
+    async def run() -> None:
+        async with AsyncConsumer(topic, group, bootstrap, config=QUICK) as consumer:
+            waiting = asyncio.create_task(consumer.poll())
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            # Nothing comes, and nobody waits for it.
+            await asyncio.wait_for(consumer.commit(), WAIT_S)
+            await fill(bootstrap, topic, 5)
+            first = await consumer.poll(WAIT_S)
+            assert first is not None
+            assert first.text == "0"
+            await consumer.commit()
+            task = asyncio.ensure_future(anext(consumer.batches(2)))
+            while consumer._coming is None or not consumer._coming.done():
+                await asyncio.sleep(0)
+            task.cancel()
+            await consumer.commit()
+            assert await consumer.committed() == {place: 1}
+            again = await consumer.poll(WAIT_S)
+            assert again is not None
+            assert again.text == "1"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("in_group", [True, False])
+def test_seeking_drops_what_a_cancelled_task_did_not_see(
+    bootstrap: str, make_topic: TopicMaker, group: str, in_group: bool
+) -> None:
+    topic = make_topic()
+
+    async def run() -> None:
+        await fill(bootstrap, topic, 10)
+        name = group if in_group else None
+        async with AsyncConsumer(topic, name, bootstrap, config=QUICK) as consumer:
+            task = asyncio.create_task(consumer.poll())
+            while consumer._coming is None or not consumer._coming.done():
+                await asyncio.sleep(0)
+            task.cancel()
+            await consumer.seek(topic, 0, 7)
+            after = await consumer.poll(WAIT_S)
+            assert after is not None
+            assert after.text == "7"
+
+    asyncio.run(run())
+
+
+def test_an_error_is_told_once_and_the_next_call_tries_again(
+    bootstrap: str, make_topic: TopicMaker, group: str
+) -> None:
+    topic = f"{make_topic()}-later"
+
+    async def run() -> None:
+        config = QUICK | {"topic.metadata.refresh.interval.ms": 500, "allow.auto.create.topics": 0}
+        async with AsyncConsumer(topic, group, bootstrap, config=config) as consumer:
+            with pytest.raises(TopicNotFoundError):
+                await consumer.poll(WAIT_S)
+            async with AsyncAdmin(bootstrap) as admin:
+                await admin.create_topic(topic)
+            await fill(bootstrap, topic, 1)
+            message = await consumer.poll(WAIT_S)
+            assert message is not None
+            assert message.text == "0"
+
+    asyncio.run(run())
+
+
 def test_closing_while_somebody_waits(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
 

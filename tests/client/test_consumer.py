@@ -294,6 +294,64 @@ def test_at_most_once_has_committed_before_it_hands_out(
     assert admin.lag(group) == {place: 0}
 
 
+def test_a_batch_holds_nothing_that_went_to_another_member_meanwhile(
+    bootstrap: str, make_topic: TopicMaker, group: str
+) -> None:
+    topic = make_topic(2)
+    for partition in (0, 1):
+        fill(bootstrap, topic, 5, partition)
+    seen: list[tuple[TopicPartition, int]] = []
+    first = quick_consumer(topic, group, bootstrap, delivery="at-most-once")
+
+    def gather() -> None:
+        # Ends only when it is told to stop, long after the other one has come.
+        seen.extend((each.place, each.offset) for each in first.poll_batch(1000, linger=WAIT_S))
+
+    gathering = threading.Thread(target=gather)
+    gathering.start()
+    try:
+        await_both_partitions(first)
+        with quick_consumer(topic, group, bootstrap, delivery="at-most-once") as second:
+            for _ in range(5):
+                message = second.poll(WAIT_S)
+                assert message is not None
+                seen.append((message.place, message.offset))
+            first.stop()
+            gathering.join()
+    finally:
+        first.stop()
+        gathering.join()
+        first.close()
+    assert sorted(seen) == [((topic, number), offset) for number in (0, 1) for offset in range(5)]
+
+
+def await_both_partitions(consumer: Consumer) -> None:
+    """Wait until the thread that polls it has something of both partitions waiting."""
+    deadline = time.monotonic() + WAIT_S
+    while len({each.partition() for each in list(consumer._intake._ahead)}) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_commit_that_failed_is_not_repeated_after_a_later_one(
+    bootstrap: str, ten: str, group: str
+) -> None:
+    place = TopicPartition(ten, 0)
+    with quick_consumer(ten, group, bootstrap, commit_interval=0) as consumer:
+        read(consumer, 5)
+        consumer._intake._failed[place] = 2
+        consumer.commit()
+        consumer.poll(0)
+        read(consumer, 1)
+        consumer._intake._failed[place] = 3
+        consumer.commit(wait=False)
+        deadline = time.monotonic() + WAIT_S
+        while consumer._intake._failed:
+            consumer._intake._pump(0.05)
+            assert time.monotonic() < deadline
+        assert (consumer.committed()[place] or 0) >= 6
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_two_members_divide_and_one_takes_over(
     bootstrap: str, make_topic: TopicMaker, group: str, protocol: "object"

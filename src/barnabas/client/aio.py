@@ -49,11 +49,15 @@ class _Threaded:
 
 def _on_thread(
     method: Callable[Concatenate[Any, P], R],
+    *,
+    first: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """The method of the synchronous face, awaited."""
+    """The method of the synchronous face, awaited; `first` goes before it."""
 
     @functools.wraps(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if first is not None:
+            await first(self)
         result: R = await self._run(functools.partial(method, self._core, *args, **kwargs))
         return result
 
@@ -279,8 +283,10 @@ class AsyncConsumer(_Threaded):
         return batch[0] if batch else None
 
     async def _next(self, size: int, linger: float, timeout: float | None) -> list[Message]:
-        """The next messages, asked for in short calls: what comes after a cancelled one waits not
-        for messages but for the thread."""
+        """The next messages, asked for in short calls.
+
+        So a commit after a cancelled task need not wait until a message comes.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = _SLICE_S if deadline is None else deadline - time.monotonic()
@@ -315,8 +321,8 @@ class AsyncConsumer(_Threaded):
         self, size: int = 500, *, linger: float = 0.1
     ) -> AsyncIterator[list[Message]]:
         """Hand out lists: when `size` messages are there, or `linger` seconds after the first."""
-        await self._give_back()
-        await self._run(self._core.abandon)
+        if self._coming is None:
+            await self._run(self._core.abandon)
         self._coming_size = size
         while batch := await self._next(size, linger, self._core.timeout):
             yield batch
@@ -327,9 +333,9 @@ class AsyncConsumer(_Threaded):
             await self._give_back()
         await self._run(functools.partial(self._core.commit, message, wait=wait))
 
-    seek = _on_thread(Consumer.seek)
-    rewind = _on_thread(Consumer.rewind)
-    skip = _on_thread(Consumer.skip)
+    seek = _on_thread(Consumer.seek, first=_give_back)
+    rewind = _on_thread(Consumer.rewind, first=_give_back)
+    skip = _on_thread(Consumer.skip, first=_give_back)
     pause = _on_thread(Consumer.pause)
     resume = _on_thread(Consumer.resume)
     position = _on_thread(Consumer.position)

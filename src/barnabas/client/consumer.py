@@ -83,6 +83,7 @@ class Consumer:
         self._start = start
         self._stopped = threading.Event()
         self._positions: dict[TopicPartition, int] = {}
+        self._last: list[Message] = []
         settings = _settings(bootstrap_servers, group, start, isolation, protocol, instance_id)
         self._intake = Intake(
             settings | dict(config or {}),
@@ -174,6 +175,7 @@ class Consumer:
     def _handed(self, messages: list[Message]) -> list[Message]:
         for message in messages:
             self._positions[message.place] = message.offset + 1
+        self._last = messages
         return messages
 
     def abandon(self) -> None:
@@ -183,6 +185,11 @@ class Consumer:
     def give_back(self) -> None:
         """What was handed out last was seen by nobody: it comes again, and no commit counts it."""
         self._semantics.give_back()
+        last, self._last = self._last, []
+        for place, first in {each.place: each.offset for each in reversed(last)}.items():
+            if place in self._intake.assigned:
+                self._intake.seek(place, first)
+                self._positions[place] = first
 
     @property
     def is_stopped(self) -> bool:
