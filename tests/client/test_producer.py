@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -226,6 +227,18 @@ def test_no_broker_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises((BrokerUnavailableError, TimedOutError), match="barnabas up") as caught:
             producer.send("events", "x")
         assert isinstance(caught.value, OSError)
+
+
+def test_a_closed_producer_leaves_no_thread_behind(bootstrap: str, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    before = set(threading.enumerate())
+    for _ in range(10):
+        with Producer(bootstrap, idempotent=False) as producer:
+            # Acknowledged while closing, when the thread may be just looking.
+            producer.post(topic, "one")
+    for each in set(threading.enumerate()) - before:
+        each.join(20)
+        assert not each.is_alive()
 
 
 def test_a_closed_producer_says_so(bootstrap: str) -> None:
