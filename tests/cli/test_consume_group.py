@@ -194,6 +194,7 @@ def test_options_of_groups_need_one(run: Run, topic: str, group: str) -> None:
         ("--commit", "none"),
         ("--protocol", "consumer"),
         ("--instance-id", "one"),
+        ("--group", ""),
         ("--group", group, "--partition", "0"),
         ("--group", group, "--delivery", "perhaps"),
     ):

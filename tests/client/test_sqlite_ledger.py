@@ -65,3 +65,8 @@ def test_a_table_of_another_name(database: Sqlite) -> None:
     assert rows == [("default", "events", 0, 3)]
     with pytest.raises(ConfigError, match="can not be the name of a table"):
         SqliteLedger(database.path, table="x; DROP TABLE effects")
+
+
+def test_a_file_that_can_not_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="nowhere"):
+        SqliteLedger(tmp_path / "nowhere" / "app.db")
