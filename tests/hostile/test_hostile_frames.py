@@ -168,6 +168,8 @@ def _with_tags(form: Form, tags: bytes) -> bytes:
 def test_thousands_of_tagged_fields(broker: BrokerProcess, stage: Stage, count: int) -> None:
     tags = uvarint(count) + b"".join(uvarint(tag) + b"\x00" for tag in range(100, 30_100))
     for form in newest_forms(stage):
+        if not form.api.is_flexible(form.version):
+            continue  # It has no tags; bytes behind a message are stepped over, as in Kafka.
         answers = outcome(broker.port, framed(_with_tags(form, tags)))
         assert answers is None, form
     header = request_header(_METADATA, 12, CORRELATION_ID, "hostile")[:-1]

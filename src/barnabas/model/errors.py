@@ -15,7 +15,9 @@ class KafkaError(Exception):
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         if len(message) > ERROR_MESSAGE_CHARS_MAX:
-            message = f"{message[:ERROR_MESSAGE_CHARS_MAX]}..."
+            # In the middle, where it quotes somebody: what is wrong stands at the end.
+            half = ERROR_MESSAGE_CHARS_MAX // 2
+            message = f"{message[:half]}...{message[-half:]}"
         super().__init__(message or code.name.upper())
         self.code = code
         self.message = message
