@@ -116,7 +116,7 @@ def test_a_group_from_outside(
         consumer.commit()
         found = admin.describe_group(group)
         assert (found.state, found.protocol, found.lag) == ("stable", "classic", 6)
-        assert found.assignor == "cooperative-sticky"
+        assert found.assignor == "range"
         (member,) = found.members
         assert (member.instance_id, member.assignment) == ("one", (place,))
         (offset,) = found.offsets

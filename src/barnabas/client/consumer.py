@@ -395,9 +395,6 @@ def _settings(
         "group.protocol": protocol,
         "logger": LOGGER,
     }
-    if protocol == "classic":
-        # Takes from a member only what another one gets, as Java's consumers do in such a group.
-        settings["partition.assignment.strategy"] = "cooperative-sticky"
     if instance_id is not None:
         settings["group.instance.id"] = instance_id
     return settings

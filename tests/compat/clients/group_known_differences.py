@@ -37,6 +37,10 @@ KNOWN: Final[tuple[tuple[str, str], ...]] = (
         "nobody in particular may ask, whether named by null or by nothing",
     ),
     (r"^FindCoordinator: v6, share key that is none", "an error says what is wrong"),
+    (
+        r"^The topic of offsets: CreatePartitions",
+        "groups would be looked for in other partitions, without their offsets",
+    ),
     # Kafka is laxer, to no client's gain.
     (
         r"^Group ids that are no strings: invalid UTF-8",
