@@ -63,7 +63,9 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
             produce(link, "events")
         os.kill(os.getpid(), number)
 
+    before = signal.getsignal(number)
     serve(config(str(tmp_path)), memory=False, ready=in_background(use_and_stop))
+    assert signal.getsignal(number) is before, "a process may go on after its broker"
     assert (tmp_path / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "events-0" / "00000000000000000000.log").stat().st_size > 61
 

@@ -5,7 +5,8 @@ import gc
 import logging
 import resource
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -70,7 +71,15 @@ class _Ending:
 
 async def _serve(config: BrokerConfig, memory: bool, ready: Callable[[Address], None]) -> None:
     ending = _Ending(asyncio.Event())
-    _stop_on_signals(ending.asked)
+    with _stopped_by_signals(ending.asked):
+        await _serve_until(ending, config, memory, ready)
+    if ending.error is not None:
+        raise BarnabasError(f"the broker stopped because {ending.error}")
+
+
+async def _serve_until(
+    ending: _Ending, config: BrokerConfig, memory: bool, ready: Callable[[Address], None]
+) -> None:
     outside = real_outside(config, memory=memory)
     broker = Broker(config, outside, ending.fail)
     try:
@@ -84,13 +93,16 @@ async def _serve(config: BrokerConfig, memory: bool, ready: Callable[[Address], 
             await broker.stop()
     finally:
         outside.work.close()
-    if ending.error is not None:
-        raise BarnabasError(f"the broker stopped because {ending.error}")
 
 
-def _stop_on_signals(asked: asyncio.Event) -> None:
-    """The first signal asks for a clean stop; a third one is not to be argued with."""
+@contextmanager
+def _stopped_by_signals(asked: asyncio.Event) -> Iterator[None]:
+    """The first signal asks for a clean stop; a third one is not to be argued with.
+
+    Afterwards signals mean what they meant before: the loop would leave them without effect.
+    """
     loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
 
     def stop() -> None:
         if not asked.is_set():
@@ -103,6 +115,12 @@ def _stop_on_signals(asked: asyncio.Event) -> None:
 
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 async def _unless_asked_to_stop(start: Coroutine[Any, Any, T], asked: asyncio.Event) -> T | None:
