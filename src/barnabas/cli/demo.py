@@ -247,11 +247,14 @@ class _KillInTheMiddle:
 
 def share_in_groups(broker: BrokerProcess, writer: ConfluentKafka) -> None:
     """Each group sees everything, each event goes to one member, and positions outlive a kill."""
-    topic = "ledger"
+    topic = "payments"
     chapter(f"Two groups read {topic!r}; the broker is killed while they are in the midst of it")
+    create_topic(broker.bootstrap, topic, PARTITIONS)
     shared = Group(broker.bootstrap, "billing", topic, members=2, protocol="classic")
     audit = Group(broker.bootstrap, "audit", topic, members=1, protocol="consumer")
-    shared.assigned(PARTITIONS)
+    for group in (shared, audit):
+        group.assigned(PARTITIONS)
+    writer.send(topic, events(EVENTS))
     shared.read(EVENTS // 2)
     audit.read(EVENTS // 3)
     broker.kill()
