@@ -3,11 +3,8 @@
 Progress is saved after each kill, so that a run that was stopped goes on where it was.
 """
 
-import argparse
 import json
 import os
-import shutil
-import signal
 import statistics
 import sys
 import tempfile
@@ -17,6 +14,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.chaos.command_line import run_from_command_line
 from tests.chaos.lives import Life, Lives
 
 _HOME: Final = Path(tempfile.gettempdir()) / "barnabas-kill-run"
@@ -117,25 +115,7 @@ def summary(lives: Lives) -> str:
 
 def main() -> int:
     """Run as told on the command line; 1 when something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--home", type=Path, default=_HOME, help="data and progress of the run")
-    parser.add_argument("--out", type=Path, help="also write the summary to this file")
-    options = parser.parse_args()
-    # Without this the broker would outlive a run that is told to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    lives = run(options.kills, options.seed, options.home)
-    text = summary(lives)
-    print(text, end="")
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text)
-    if lives.problems:
-        print(f"The data directory is kept in {options.home}.", file=sys.stderr)
-        return 1
-    shutil.rmtree(options.home)
-    return 0
+    return run_from_command_line(__doc__, "--kills", _HOME, run, summary)
 
 
 if __name__ == "__main__":

@@ -83,9 +83,7 @@ def _group(
     call: Call, asked: OffsetFetchRequestGroup, answer: _Offsets | KafkaError
 ) -> OffsetFetchResponseGroup:
     if isinstance(answer, KafkaError):
-        if answer.code is not ErrorCode.group_id_not_found:
-            return _refused(call, asked, answer)
-        answer = {}
+        return _refused(call, asked, answer)
     if asked.topics is None:
         topics = tuple(_all_topics(call, answer))
     else:

@@ -81,7 +81,7 @@ class GroupShardMachine(RuleBasedStateMachine):
             owned={},
         )
         try:
-            answer = self.stage.ask(lambda shard, turn, _: shard.consumer_heartbeat(turn, ask))
+            answer = self.stage.ask(lambda shard, turn, _: shard.consumer.heartbeat(turn, ask))
         except KafkaError as error:
             assert error.code is ErrorCode.group_id_not_found  # noqa: PT017
             assert kind == "classic"

@@ -167,7 +167,7 @@ class GroupCoordinator:
 
     def consumer_heartbeat(self, ask: ConsumerHeartbeat) -> Answer[ConsumerHeartbeatAnswer]:
         """ConsumerGroupHeartbeat."""
-        return self._ask(ask.group_id, lambda shard, turn, _: shard.consumer_heartbeat(turn, ask))
+        return self._ask(ask.group_id, lambda shard, turn, _: shard.consumer.heartbeat(turn, ask))
 
     # --- offsets -------------------------------------------------------------------------------
 

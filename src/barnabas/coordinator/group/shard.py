@@ -6,11 +6,8 @@ from typing import Final, TypeAlias
 from barnabas.cluster.image import Topic
 from barnabas.config.group_settings import GroupSettings
 from barnabas.coordinator.group.asks import (
-    NO_GENERATION,
     Commit,
     CommittedOffset,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatAnswer,
     Leaver,
     Left,
     Listing,
@@ -101,12 +98,11 @@ class GroupShard:
         member_epoch: int,
         partitions: Sequence[tuple[str, int]] | None,
     ) -> Mapping[tuple[str, int], CommittedOffset]:
-        """Those of the partitions (None: of all) that have an offset."""
+        """Those of the partitions (None: of all) that have an offset; of a group that is not there,
+        none, whoever asks."""
         group = self.groups.get(group_id)
         if group is not None:
             group.check_fetch(member_id, member_epoch)
-        elif member_id or member_epoch != NO_GENERATION:
-            raise KafkaError(ErrorCode.group_id_not_found)
         if partitions is None:
             return self.offsets.all_of(group_id)
         found = ((each, self.offsets.fetch(group_id, *each)) for each in partitions)
@@ -116,9 +112,7 @@ class GroupShard:
         self, turn: GroupTurn, group_id: str, partitions: Sequence[tuple[str, int]]
     ) -> list[ErrorCode]:
         """OffsetDelete."""
-        group = self._existing(group_id)
-        group.check_offset_delete()
-        return self.offsets.delete(turn, group, partitions)
+        return self.offsets.delete(turn, self._existing(group_id), partitions)
 
     def leave(self, turn: GroupTurn, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
         """LeaveGroup, for members of either kind of group."""
@@ -127,12 +121,6 @@ class GroupShard:
         return self.classic.leave(turn, group_id, leavers)
 
     # --- groups as such ------------------------------------------------------------------------
-
-    def consumer_heartbeat(
-        self, turn: GroupTurn, ask: ConsumerHeartbeat
-    ) -> ConsumerHeartbeatAnswer:
-        """ConsumerGroupHeartbeat."""
-        return self.consumer.heartbeat(turn, ask)
 
     def list_groups(self) -> list[Listing]:
         """Every group."""
