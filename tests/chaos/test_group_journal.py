@@ -123,7 +123,7 @@ def test_a_later_run_knows_what_the_earlier_knew(journal: GroupJournal) -> None:
 
 _CLASSIC = Cast(raw_classic=3, raw_consumer=0, eager=0, cooperative=0, consumer=0)
 _CONSUMER = Cast(raw_classic=0, raw_consumer=3, eager=0, cooperative=0, consumer=0)
-_TRIES = 3
+_TRIES = 12  # the first is nearly always enough; a busy machine may commit nothing in a short life
 
 
 @pytest.mark.parametrize(
