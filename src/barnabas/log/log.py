@@ -6,7 +6,7 @@ plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files o
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from barnabas.config.topic_config import TopicConfig
@@ -367,6 +367,16 @@ class PartitionLog:
         self._bases = self._bases[count:]
         self._hints.clear()
         self.advance_start(max(self.start_offset, self.segments[0].base_offset))
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """`new` stands for a run of closed segments from now on; their files are the caller's."""
+        slot = self.segments.index(old[0])
+        until = slot + len(old)
+        require(self.segments[slot:until] == list(old), "what is replaced lies side by side")
+        require(until < len(self.segments), "the newest segment is never replaced")
+        self.segments = [*self.segments[:slot], new, *self.segments[until:]]
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._hints.clear()
 
     def remove_snapshots_below(self, offset: int) -> None:
         """With the files of dropped segments, and not before: power loss may bring those back."""
