@@ -35,7 +35,14 @@ class InternalLog:
         """Bytes in the log."""
         return self._partition.log.size
 
-    def append(self, batch: bytes, now_ms: int) -> "asyncio.Future[None] | None":
+    @property
+    def leader_epoch(self) -> int:
+        """Since when this broker leads the partition."""
+        return self._partition.leader_epoch
+
+    def append(
+        self, batch: bytes, now_ms: int, guard: object | None = None
+    ) -> "asyncio.Future[None] | None":
         """Append at once; the future, if any, is done when the batch is committed."""
         view = memoryview(bytearray(batch))
         _, committed = self._partition.append(view, parse_header(view), now_ms)

@@ -13,6 +13,7 @@ class LooseLog:
         self.batches: list[tuple[int, bytes]] = []
         self.start_offset = 0
         self.end_offset = 0
+        self.leader_epoch = 0
         self.committed = 0
         self.hold = False
         self.refuses = False
@@ -24,7 +25,9 @@ class LooseLog:
     def size(self) -> int:
         return sum(len(batch) for _, batch in self.batches)
 
-    def append(self, batch: bytes, now_ms: int) -> "asyncio.Future[None] | None":
+    def append(
+        self, batch: bytes, now_ms: int, guard: object | None = None
+    ) -> "asyncio.Future[None] | None":
         if self.refuses:
             raise KafkaError(ErrorCode.kafka_storage_error, "No space left on device.")
         memory = bytearray(batch)

@@ -10,7 +10,7 @@ from tests.coordinator.runtime.loose_log import LooseLog
 from tests.coordinator.runtime.register import Entry, Register
 from tests.coordinator.runtime.test_seat import Office, run
 
-from barnabas.coordinator.runtime.turn import Turn
+from barnabas.coordinator.runtime.turn import Turn, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.sim.loop import SimLoop
 from barnabas.wire.records.record import NewRecord, encode_batch
@@ -124,3 +124,35 @@ def test_nobody_complains_of_a_failure_that_nobody_waits_for() -> None:
 
     run(story)
     assert complaints == []
+
+
+def test_what_is_to_be_done_after_loading_waits_until_it_is_written_down() -> None:
+    done: list[int] = []
+
+    class Sending(Register):
+        def loaded(self, turn: Turn[Entry]) -> None:
+            turn.write(Entry("sending", turn.leader_epoch))
+            outbox = Waiter()
+            outbox.answer = done.append
+            turn.reply(outbox, turn.leader_epoch)
+
+    class SendingOffice(Office):
+        def _new(self) -> Register:
+            return Sending()
+
+    log = LooseLog()
+    log.leader_epoch = 7
+    log.hold = True
+
+    async def story() -> None:
+        office = SendingOffice(log)
+        await asyncio.sleep(5)
+        assert log.records() == 1
+        assert done == []
+        log.release()
+        await asyncio.sleep(0)
+        assert done == [7]
+        office.runtime.close()
+
+    with asyncio.Runner(loop_factory=lambda: SimLoop(seed=1)) as runner:
+        runner.run(story())

@@ -22,11 +22,20 @@ class ShardLog(Protocol):
         """Bytes in the log."""
         ...
 
-    def append(self, batch: bytes, now_ms: int) -> "asyncio.Future[None] | None":
+    @property
+    def leader_epoch(self) -> int:
+        """How many times the partition has changed hands; higher than that of every former
+        leader, so whoever writes for this shard elsewhere can be told from its predecessors."""
+        ...
+
+    def append(
+        self, batch: bytes, now_ms: int, guard: object | None = None
+    ) -> "asyncio.Future[None] | None":
         """Append at once. The future, if any, is done when the batch is committed.
 
-        Raises KafkaError or OSError when nothing was appended; the future fails when what was
-        appended will never be committed.
+        `guard` is what shows that a transactional batch was verified with the coordinator of
+        its transaction. Raises KafkaError or OSError when nothing was appended; the future fails
+        when what was appended will never be committed.
         """
         ...
 

@@ -96,7 +96,13 @@ class Seat(Generic[R, S]):
 
     def _turn(self, shard: S) -> Turn[R]:
         clock = self._clock
-        return Turn(clock.wall_ms(), int(clock.monotonic() * 1000), self._image(), shard.apply)
+        return Turn(
+            clock.wall_ms(),
+            int(clock.monotonic() * 1000),
+            self._image(),
+            shard.apply,
+            self._log.leader_epoch,
+        )
 
     def _decided(self, turn: Turn[R], decide: Callable[[], T]) -> T:
         """A refusal is an answer like any other; anything else that is raised is a defect, and
@@ -233,6 +239,7 @@ class Seat(Generic[R, S]):
             else:
                 self._shard = shard
                 self._set_timers(turn)
+                self._deliver_once_committed(turn.replies)
                 return
             await asyncio.sleep(patience_s)
             patience_s = min(patience_s * 2, _LOAD_AGAIN_S_MAX)

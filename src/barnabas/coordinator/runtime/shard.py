@@ -20,7 +20,8 @@ class Shard(Protocol[R]):
         ...
 
     def loaded(self, turn: Turn[R]) -> None:
-        """Everything was read back: set timers, mend what was left half done."""
+        """Everything was read back: set timers, mend what was left half done. As in any other
+        turn, replies are delivered once its records are committed."""
         ...
 
     def fire(self, turn: Turn[R], key: TimerKey) -> None:

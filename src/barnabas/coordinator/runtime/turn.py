@@ -48,10 +48,24 @@ class Waiter:
 class Turn(Generic[R]):
     """One event being decided."""
 
-    __slots__ = ("_apply", "image", "monotonic_ms", "now_ms", "records", "replies", "timers")
+    __slots__ = (
+        "_apply",
+        "image",
+        "leader_epoch",
+        "monotonic_ms",
+        "now_ms",
+        "records",
+        "replies",
+        "timers",
+    )
 
     def __init__(
-        self, now_ms: int, monotonic_ms: int, image: Image, apply: Callable[[R], None]
+        self,
+        now_ms: int,
+        monotonic_ms: int,
+        image: Image,
+        apply: Callable[[R], None],
+        leader_epoch: int = 0,
     ) -> None:
         self.now_ms: Final = now_ms
         """Wall clock: for what is stored. It may jump."""
@@ -59,6 +73,8 @@ class Turn(Generic[R]):
         """Never goes back: for deadlines."""
         self.image: Final = image
         """The topics there are now."""
+        self.leader_epoch: Final = leader_epoch
+        """Of the shard's partition."""
         self._apply = apply
         self.records: list[R] = []
         self.replies: list[tuple[Waiter, Any]] = []
