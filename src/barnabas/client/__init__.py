@@ -31,9 +31,11 @@ from barnabas.client.errors import (
     GroupNotFoundError,
     LedgerError,
     NotAllowedError,
+    ProducerFencedError,
     TimedOutError,
     TopicExistsError,
     TopicNotFoundError,
+    TransactionError,
 )
 from barnabas.client.intake import Rebalance
 from barnabas.client.ledger import Ledger, PostgresLedger, SqliteLedger
@@ -72,6 +74,7 @@ __all__ = [
     "PartitionDescription",
     "PostgresLedger",
     "Producer",
+    "ProducerFencedError",
     "Rebalance",
     "RoundRobin",
     "Setting",
@@ -82,4 +85,5 @@ __all__ = [
     "TopicNotFoundError",
     "TopicPartition",
     "Transaction",
+    "TransactionError",
 ]

@@ -22,6 +22,7 @@ from barnabas.client.message import HeadersGiven, Message
 from barnabas.client.options import AdminOptions, ConsumerOptions, ProducerOptions
 from barnabas.client.producer import Producer
 from barnabas.client.settings import DEFAULT_BOOTSTRAP
+from barnabas.client.transactions import OpenTransaction
 from barnabas.model.topics import TopicPartition
 
 P = ParamSpec("P")
@@ -158,6 +159,14 @@ class AsyncProducer(_Threaded):
         else:
             await self._run(post)
 
+    def transaction(self) -> "AsyncTransaction":
+        """`async with producer.transaction():` commits on leaving; an exception aborts it."""
+        return AsyncTransaction(self._core.transaction(), self)
+
+    async def in_turn(self, call: Callable[[], R]) -> R:
+        """Behind everything that was sent before, on the producer's thread."""
+        return await self._run(call)
+
     flush = _on_thread(Producer.flush)
     partitions = _on_thread(Producer.partitions)
 
@@ -229,6 +238,32 @@ class AsyncProducer(_Threaded):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+
+
+class AsyncTransaction:
+    """An open transaction of an AsyncProducer."""
+
+    def __init__(self, core: OpenTransaction, producer: AsyncProducer) -> None:
+        self._core = core
+        self._producer = producer
+
+    async def abort(self) -> None:
+        """Take back everything sent so far; leaving the block then does nothing."""
+        await self._producer.in_turn(self._core.abort)
+
+    async def __aenter__(self) -> Self:
+        await self._producer.in_turn(self._core.__enter__)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._producer.in_turn(
+            functools.partial(self._core.__exit__, kind, error, trace),
+        )
 
 
 class _LateConsumer(Consumer):

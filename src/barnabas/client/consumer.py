@@ -13,6 +13,7 @@ from barnabas.client.errors import config_error
 from barnabas.client.intake import Intake, Rebalance
 from barnabas.client.ledger.base import Ledger
 from barnabas.client.message import Message, to_milliseconds
+from barnabas.client.producer import Producer
 from barnabas.client.semantics import Delivery, chosen_semantics
 from barnabas.client.settings import DEFAULT_BOOTSTRAP, LOGGER, REQUEST_S, Config, base_config
 from barnabas.model.topics import TopicPartition
@@ -45,8 +46,10 @@ class Consumer:
       the next; what is done is committed every `commit_interval` seconds or `commit_every`
       messages, when partitions go, and on closing. `commit="manual"`: only by `commit()`.
     * "at-most-once": never repeated. Committed before it is handed out.
-    * "exactly-once": neither, for effects in a database. Needs a `ledger`; effects go through
+    * "exactly-once": neither. With a `ledger`, for effects in a database: they go through
       `message.transaction`, which commits together with the position when the loop comes back.
+      With a `producer` that has a transactional_id, for messages to other topics: what the loop
+      sends by it commits together with the position, many messages at a time.
 
     Leaving a loop by `break` or an exception leaves its last message undone: the next loop, or the
     next consumer, gets it again. Call `commit()` first when it is done.
@@ -67,6 +70,7 @@ class Consumer:
         commit_interval: float = 5.0,
         commit_every: int | None = None,
         ledger: Ledger[Any] | None = None,
+        producer: Producer | None = None,
         start: Start = "earliest",
         timeout: float | None = None,
         isolation: Isolation = "read_committed",
@@ -77,7 +81,7 @@ class Consumer:
     ) -> None:
         named = [topics] if isinstance(topics, str) else list(topics or ())
         places = [TopicPartition(*each) for each in assign or ()]
-        _check(named, places, group, delivery, commit, ledger)
+        _check(named, places, group, delivery, commit, ledger, producer)
         self.group = group
         self.timeout = timeout
         self._start = start
@@ -97,6 +101,7 @@ class Consumer:
             commit=commit,
             group=group,
             ledger=ledger,
+            producer=producer,
             start=start,
             interval_s=commit_interval,
             every=commit_every,
@@ -354,6 +359,7 @@ def _check(
     delivery: str,
     commit: str,
     ledger: object,
+    producer: object,
 ) -> None:
     if bool(topics) == bool(places):
         config_error("A consumer needs topics, or partitions to `assign`, and not both.")
@@ -369,10 +375,11 @@ def _check(
         config_error(f'{delivery} needs a name to remember by: give the consumer group="…".')
     if commit == "manual" and delivery != "at-least-once":
         config_error(f'commit="manual" goes with delivery="at-least-once", not with {delivery}.')
-    if (ledger is not None) != (delivery == "exactly-once"):
+    if (delivery == "exactly-once") != ((ledger is None) != (producer is None)):
         config_error(
-            'delivery="exactly-once" and a ledger belong together: the ledger, for example '
-            'SqliteLedger("app.db"), commits a message\'s effect and its offset as one.'
+            'delivery="exactly-once" needs, and only it takes, one of two: a ledger such as '
+            'SqliteLedger("app.db") for effects in a database, or a producer with a '
+            "transactional_id for messages to other topics."
         )
 
 

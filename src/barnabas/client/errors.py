@@ -94,6 +94,14 @@ class FencedError(LedgerError):
     """Another consumer handled the message first; this transaction was rolled back."""
 
 
+class TransactionError(ClientError):
+    """A transaction was aborted: nothing that was sent in it will be seen."""
+
+
+class ProducerFencedError(TransactionError):
+    """Another producer has taken over the transactional id; this one can do nothing any more."""
+
+
 _START: Final = (
     "start one with `barnabas up`, or name another with bootstrap_servers; `barnabas doctor` "
     "tells what is wrong with one that runs"
@@ -147,6 +155,8 @@ _ADVICE: Final[dict[str, str]] = {
     "MSG_SIZE_TOO_LARGE": "send less at once, or raise the producer's `message.max.bytes`",
     "NON_EMPTY_GROUP": "stop the group's consumers first",
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop the group's consumers of that topic first",
+    "INVALID_TRANSACTION_TIMEOUT": "make transaction_timeout less than the broker's "
+    "`transaction.max.timeout.ms`",
     "UNSUPPORTED_FEATURE": "the broker does not offer what this needs",
     "UNSUPPORTED_VERSION": "the broker does not offer what this needs",
     "REBALANCE_IN_PROGRESS": "the group is just dividing its partitions anew: iterate on, then "

@@ -144,6 +144,10 @@ class Intake:
         """Whether the library was asked lately, and need not be asked before the next message."""
         return time.monotonic() - self._polled_at <= _SERVE_S
 
+    def has_ahead(self) -> bool:
+        """Whether a message that was fetched already can be handed out."""
+        return self._ready(1)
+
     def at_hand(self) -> "confluent_kafka.Message | None":
         """The next message, if it was fetched already."""
         if not self.paused:
@@ -246,6 +250,10 @@ class Intake:
         if found.error is not None or not found.partitions:
             raise no_such_topic(topic)
         return [TopicPartition(topic, number) for number in sorted(found.partitions)]
+
+    def group_metadata(self) -> Any:
+        """Who this consumer is in its group, for a producer that commits its offsets."""
+        return self._raw.consumer_group_metadata()
 
     def member_id(self) -> str:
         """The name the group knows this consumer by."""

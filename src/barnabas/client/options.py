@@ -7,7 +7,7 @@ from barnabas.client.admin import Isolation
 from barnabas.client.consumer import Commit, Place, Protocol, Start
 from barnabas.client.intake import Rebalance
 from barnabas.client.ledger.base import Ledger
-from barnabas.client.producer import Acks, Compression, Serializer
+from barnabas.client.producer import Acks, Compression, Producer, Serializer
 from barnabas.client.semantics import Delivery
 from barnabas.client.settings import Config
 
@@ -27,6 +27,8 @@ class ProducerOptions(TypedDict, total=False):
     compression: Compression
     linger_ms: float
     timeout: float
+    transactional_id: str | None
+    transaction_timeout: float
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     config: Config | None
@@ -41,6 +43,7 @@ class ConsumerOptions(TypedDict, total=False):
     commit_interval: float
     commit_every: int | None
     ledger: Ledger[Any] | None
+    producer: Producer | None
     start: Start
     timeout: float | None
     isolation: Isolation

@@ -21,6 +21,7 @@ from barnabas.client.errors import (
 from barnabas.client.message import HeadersGiven, header_pairs, payload, to_milliseconds
 from barnabas.client.round_robin import RoundRobin
 from barnabas.client.settings import DEFAULT_BOOTSTRAP, LOGGER, REQUEST_S, Config, base_config
+from barnabas.client.transactions import OpenTransaction, Transactions
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -49,6 +50,9 @@ class Producer:
     `acks` says whose word counts: "all" in-sync replicas, 1 for the leader's, 0 for nobody's.
     `idempotent` (the default with acks="all") makes the broker drop what a retry sent twice.
     `timeout` is how many seconds a message has to be acknowledged before it counts as lost.
+    With a `transactional_id`, everything is sent within `with producer.transaction():`, and is seen
+    as a whole or not at all. The newest producer of an id fences those before it. The broker
+    aborts a transaction that stays open for more than `transaction_timeout` seconds.
     Use it in a `with` block: leaving it waits for every message and raises if one was lost.
     """
 
@@ -61,12 +65,16 @@ class Producer:
         compression: Compression = "none",
         linger_ms: float = 5,
         timeout: float = 120.0,
+        transactional_id: str | None = None,
+        transaction_timeout: float = 60.0,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         config: Config | None = None,
     ) -> None:
         if idempotent and acks != "all":
             config_error('An idempotent producer needs acks="all".')
+        if transactional_id is not None and (acks != "all" or idempotent is False):
+            config_error('A transactional producer is idempotent and has acks="all".')
         from confluent_kafka import Producer as RawProducer
 
         settings = {
@@ -74,13 +82,18 @@ class Producer:
             "enable.idempotence": acks == "all" if idempotent is None else idempotent,
             "compression.type": compression,
             "linger.ms": linger_ms,
-            "message.timeout.ms": int(timeout * 1000),
+            **_time_limits(timeout, transactional_id, transaction_timeout),
             "partitioner": "murmur2_random",
             "logger": LOGGER,
             **base_config(bootstrap_servers, config),
         }
         with translating("making a producer"):
             self._raw = RawProducer(settings)
+        self._transactions = (
+            None
+            if transactional_id is None
+            else Transactions(self._raw, transactional_id, timeout, self._lost_is_taken_back)
+        )
         self._serialize_key = key_serializer
         self._serialize_value = value_serializer
         self._turns = RoundRobin(self._writable_partitions)
@@ -143,6 +156,21 @@ class Producer:
         """
         self._enqueue(topic, value, key, partition, headers, timestamp, self._posted)
 
+    def transaction(self) -> OpenTransaction:
+        """`with producer.transaction():` commits on leaving, and aborts when an exception leaves.
+
+        Raises TransactionError when it had to be aborted (begin again), ProducerFencedError when
+        another producer has the transactional id.
+        """
+        return OpenTransaction(self.transactions)
+
+    @property
+    def transactions(self) -> Transactions:
+        """For a consumer whose offsets go with what this producer sends."""
+        if self._transactions is None:
+            config_error('Transactions need a name that lasts: Producer(transactional_id="…").')
+        return self._transactions
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every message so far is acknowledged.
 
@@ -165,6 +193,8 @@ class Producer:
             return
         self._closed = True
         try:
+            if self._transactions is not None:
+                self._transactions.abort()
             if self._raw.flush(-1 if timeout is None else timeout):
                 self._raw.purge()
                 self._raw.flush(REQUEST_S)
@@ -222,6 +252,8 @@ class Producer:
     ) -> None:
         if self._closed:
             raise ClosedError("This producer is closed: make a new one.", code="CLOSED")
+        if self._transactions is not None and not self._transactions.is_open:
+            config_error("A transactional producer sends within `with producer.transaction():`.")
         if self._serialize_key is not None:
             key = self._serialize_key(key)
         if self._serialize_value is not None:
@@ -321,6 +353,10 @@ class Producer:
             self._lost.append(delivery)
             self._note_failure(delivery.topic, outcome)
 
+    def _lost_is_taken_back(self) -> None:
+        """An aborted transaction takes back what was on its way, too."""
+        self._lost.clear()
+
     def _note_failure(self, topic: str, loss: DeliveryError) -> None:
         if loss.code in _UNKNOWN:
             self._turns.forget(topic)
@@ -338,3 +374,16 @@ class Producer:
             raise DeliveryError(
                 sentence, code=why.code, retriable=why.retriable, fatal=why.fatal, lost=count
             )
+
+
+def _time_limits(
+    timeout: float, transactional_id: str | None, transaction_timeout: float
+) -> dict[str, Any]:
+    if transactional_id is None:
+        return {"message.timeout.ms": int(timeout * 1000)}
+    # A message may not take longer than its transaction.
+    return {
+        "message.timeout.ms": int(min(timeout, transaction_timeout) * 1000),
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": int(transaction_timeout * 1000),
+    }

@@ -258,11 +258,16 @@ def chosen_semantics(
     commit: Literal["auto", "manual"],
     group: str | None,
     ledger: Any,
+    producer: Any,
     start: Literal["earliest", "latest"],
     interval_s: float,
     every: int | None,
 ) -> Semantics:
     """The steps for a consumer's arguments, which have been checked."""
+    if delivery == "exactly-once" and producer is not None:
+        from barnabas.client.exactly_once_copy import ExactlyOnceCopy
+
+        return ExactlyOnceCopy(intake, producer.transactions, interval_s=interval_s, every=every)
     if delivery == "exactly-once" and group is not None:
         from barnabas.client.exactly_once import ExactlyOnce
 
