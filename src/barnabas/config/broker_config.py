@@ -15,6 +15,7 @@ from barnabas.config.listeners import (
 )
 from barnabas.config.topic_config import TopicConfig
 from barnabas.config.topic_keys import TOPIC_KEYS
+from barnabas.config.transaction_keys import read_transaction_settings
 from barnabas.model.errors import ErrorCode, KafkaError
 
 Layer = Mapping[str, str]
@@ -46,6 +47,7 @@ class BrokerConfig:
         self._read_network()
         self._read_work()
         self.groups = read_group_settings(self._values)
+        self.transactions = read_transaction_settings(self._values)
 
     def __getitem__(self, name: str) -> Value:
         """The effective value of any broker key."""
@@ -142,7 +144,6 @@ class BrokerConfig:
         self.max_incremental_fetch_session_cache_slots: int = values[
             "max.incremental.fetch.session.cache.slots"
         ]
-        self.transaction_max_timeout_ms: int = values["transaction.max.timeout.ms"]
         self.producer_id_expiration_ms: int = values["producer.id.expiration.ms"]
         self.message_max_bytes: int = values["message.max.bytes"]
         self.log_retention_check_interval_ms: int = values["log.retention.check.interval.ms"]

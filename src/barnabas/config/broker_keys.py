@@ -7,13 +7,12 @@ from barnabas.config import checks
 from barnabas.config.group_keys import GROUP_KEYS
 from barnabas.config.keys import LONG_MAX, Check, ConfigType, Importance, Key, Update, Value
 from barnabas.config.topic_keys import TOPIC_KEYS
+from barnabas.config.transaction_keys import TRANSACTION_KEYS
 from barnabas.model import limits
 
 _B, _I, _L = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG
 _S, _LIST = ConfigType.STRING, ConfigType.LIST
 _FIXED, _ALL = Update.READ_ONLY, Update.CLUSTER_WIDE
-
-_DAY_MS: Final = 24 * 3600 * 1000
 
 
 def _key(
@@ -113,14 +112,6 @@ _OWN: Final = (
          "Fetch sessions remembered; without one a consumer repeats all its partitions in every "
          "request.",
          checks.at_least(0)),
-    # Producers.
-    _key("transaction.max.timeout.ms", _I, 15 * 60 * 1000,
-         "The longest transaction timeout a producer may ask for, because an open transaction "
-         "holds up readers.",
-         checks.at_least(1), importance=Importance.HIGH),
-    _key("producer.id.expiration.ms", _I, _DAY_MS,
-         "A producer silent for so long is forgotten by a partition, so that memory is bounded.",
-         checks.at_least(1), update=_ALL, importance=Importance.LOW),
     # Housekeeping of logs.
     _key("log.retention.check.interval.ms", _L, 5 * 60 * 1000,
          "How often logs are looked through for segments to delete.", checks.at_least(1)),
@@ -173,7 +164,9 @@ _DEFAULTS_OF_TOPICS: Final = tuple(_default_of(key) for key in TOPIC_KEYS.values
 
 BROKER_KEYS: Final[dict[str, Key]] = {
     key.name: key
-    for key in sorted((*_OWN, *GROUP_KEYS, *_DEFAULTS_OF_TOPICS), key=lambda k: k.name)
+    for key in sorted(
+        (*_OWN, *GROUP_KEYS, *TRANSACTION_KEYS, *_DEFAULTS_OF_TOPICS), key=lambda k: k.name
+    )
 }
 """By name, in alphabetical order."""
 
