@@ -37,7 +37,8 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
     "command",
     ["up", "broker", "produce", "consume", "doctor", "topic create", "topic list",
      "topic describe", "topic alter", "topic delete", "log dump", "log verify", "bench all",
-     "group list", "group describe", "group reset", "group delete"],
+     "group list", "group describe", "group reset", "group delete",
+     "txn list", "txn describe", "txn abort"],
 )  # fmt: skip
 def test_help_teaches_with_examples(command: str) -> None:
     output = RUNNER.invoke(app, [*command.split(), "--help"]).output

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from barnabas import __version__
-from barnabas.cli import bench, broker, consume, doctor, group, log, produce, topic
+from barnabas.cli import bench, broker, consume, doctor, group, log, produce, topic, txn
 from barnabas.cli.ending import hang_up
 
 
@@ -41,6 +41,7 @@ app.add_typer(topic.app, name="topic")
 app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
 app.add_typer(group.app, name="group")
+app.add_typer(txn.app, name="txn")
 app.add_typer(log.app, name="log")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(bench.app, name="bench")

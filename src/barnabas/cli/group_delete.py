@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas.cli.brokers import error_name
 from barnabas.cli.client import REQUEST_S, sentence
-from barnabas.cli.group_brokers import Brokers, error_name
+from barnabas.cli.group_brokers import GroupBrokers
 from barnabas.cli.group_facts import gather, named_members, shown
 from barnabas.cli.group_places import committed_offsets
 from barnabas.cli.group_show import existing
@@ -40,7 +41,7 @@ class Deleted:
 
 def check_known(client: Any, names: list[str]) -> None:
     """BarnabasError unless there are groups of all these names. May raise KafkaException."""
-    with Brokers(client) as brokers:
+    with GroupBrokers(client) as brokers:
         known = brokers.groups()
     for name in names:
         existing(known, name)
@@ -50,7 +51,7 @@ def delete_groups(client: Any, names: list[str]) -> list[Deleted]:
     """Delete each that can be. BarnabasError, and nothing deleted, when one is unknown."""
     from confluent_kafka import KafkaError, KafkaException
 
-    with Brokers(client) as brokers:
+    with GroupBrokers(client) as brokers:
         known = brokers.groups()
         wanted = {name: existing(known, name) for name in names}
         done = []
@@ -75,7 +76,7 @@ def delete_groups(client: Any, names: list[str]) -> list[Deleted]:
 def delete_offsets(client: Any, names: list[str], topics: list[str]) -> list[Deleted]:
     """Forget what each group committed for each topic. May raise KafkaException."""
     done = []
-    with Brokers(client) as brokers:
+    with GroupBrokers(client) as brokers:
         known = brokers.groups()
         wanted = {name: existing(known, name) for name in names}
         for name, listed in wanted.items():

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from barnabas.cli.group_brokers import CONSUMER_GROUP_DESCRIBE, Broker, Listed, error_name
+from barnabas.cli.brokers import error_name
+from barnabas.cli.group_brokers import CONSUMER_GROUP_DESCRIBE, GroupBroker, Listed
 from barnabas.model.errors import BarnabasError, DecodeError, ErrorCode
 from barnabas.wire.tolerant import read_message
 
@@ -55,7 +56,7 @@ def gather(listed: Iterable[Listed]) -> dict[str, Group]:
 
     So are share and streams groups, which have members of another kind.
     """
-    wanted: dict[tuple[Broker, str], list[str]] = defaultdict(list)
+    wanted: dict[tuple[GroupBroker, str], list[str]] = defaultdict(list)
     for each in listed:
         wanted[each.coordinator, each.type.lower()].append(each.name)
     found: dict[str, Group] = {}

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, Self
 
 from barnabas.cli.client import REQUEST_S, admin_api, existing_topics, no_such_topic, sentence
-from barnabas.cli.group_brokers import Brokers
+from barnabas.cli.group_brokers import GroupBrokers
 from barnabas.cli.group_facts import Group, gather, named_members, shown
 from barnabas.cli.group_places import (
     Extent,
@@ -89,7 +89,7 @@ def reset_group(
 
 def _described(client: Any, name: str) -> Group | None:
     """The group; None when there is none, or one that only ever committed and has gone."""
-    with Brokers(client) as brokers:
+    with GroupBrokers(client) as brokers:
         known = brokers.groups().get(name)
         if known is None:
             return None

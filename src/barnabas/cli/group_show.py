@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from barnabas.cli.group_brokers import Brokers, Listed
+from barnabas.cli.group_brokers import GroupBrokers, Listed
 from barnabas.cli.group_facts import Group, gather, shown
 from barnabas.cli.group_lag import Described, describe_groups
 from barnabas.cli.output import note, print_table, readable_time
@@ -50,7 +50,7 @@ def _among(word: str, words: list[str]) -> bool:
 
 def list_groups(client: Any, bootstrap: str, wanted: Wanted, *, lag: bool) -> list[dict[str, Any]]:
     """An object for each group, by name. May raise KafkaException."""
-    with Brokers(client) as brokers:
+    with GroupBrokers(client) as brokers:
         listed = [each for each in brokers.groups().values() if wanted.has(each)]
         groups = gather(listed)
     behind: dict[str, int] = {}
@@ -77,7 +77,7 @@ def _row(listed: Listed, group: Group | None) -> dict[str, Any]:
 
 def describe_named(client: Any, bootstrap: str, names: list[str] | None) -> list[Described]:
     """The groups of these names, or all of them. May raise KafkaException."""
-    with Brokers(client) as brokers:
+    with GroupBrokers(client) as brokers:
         known = brokers.groups()
         groups = gather(known.values() if names is None else [existing(known, n) for n in names])
     for name in names or ():

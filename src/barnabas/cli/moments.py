@@ -72,3 +72,11 @@ def parse_moment(text: str) -> int:
             f"{text!r} is no point in time: write 2026-08-01T12:00:00, 2026-08-01T12:00:00Z, or "
             "-10m or '10m ago' for ten minutes ago (ms, s, m, h, d)."
         ) from error
+
+
+def span_ms(text: str) -> int:
+    """How long, such as `30s` or `1.5h`, in milliseconds."""
+    span = _AGO.fullmatch(text)
+    if span is None or span[1] or span[4]:
+        raise BarnabasError(f"{text!r} is no time span: write 500ms, 30s, 5m, 2h or 1d.")
+    return int(float(span[2]) * _UNIT_MS[span[3]])
