@@ -3,7 +3,9 @@
 import asyncio
 
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.transactions import Marker
 from barnabas.wire.records.batch import parse_header, stamp, walk
+from barnabas.wire.records.control import EndTransactionMarker, marker_batch
 
 
 class LooseLog:
@@ -41,6 +43,16 @@ class LooseLog:
         self.held.append(asyncio.get_running_loop().create_future())
         return self.held[-1]
 
+    def append_marker(self, marker: Marker, now_ms: int) -> "asyncio.Future[None] | None":
+        ending = EndTransactionMarker(marker.committed, marker.coordinator_epoch)
+        batch = marker_batch(
+            ending,
+            timestamp=now_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.epoch,
+        )
+        return self.append(batch, now_ms)
+
     def release(self) -> None:
         """Everything is committed."""
         self.committed = self.end_offset
@@ -63,6 +75,8 @@ class LooseLog:
         for last, batch in self.batches:
             if offset <= last < self.committed:
                 return memoryview(batch)
+        if self.committed < self.end_offset:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress, "its end is not committed")
         return memoryview(b"")
 
     def begin_segment(self, now_ms: int) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Protocol
 
+from barnabas.model.transactions import Marker
+
 
 class ShardLog(Protocol):
     """One partition of an internal topic, as its leader has it."""
@@ -39,8 +41,16 @@ class ShardLog(Protocol):
         """
         ...
 
+    def append_marker(self, marker: Marker, now_ms: int) -> "asyncio.Future[None] | None":
+        """Append the end of a producer's transaction, as `append` does."""
+        ...
+
     async def read(self, offset: int) -> memoryview:
-        """Some whole batches, of which the first holds `offset`; empty at the end of the log."""
+        """Some whole batches, of which the first is the first that ends at or behind `offset`.
+
+        Empty when there is none. KafkaError while what there is is not committed: a leader may
+        not count on it yet.
+        """
         ...
 
     def begin_segment(self, now_ms: int) -> None:

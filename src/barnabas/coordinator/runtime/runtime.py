@@ -4,11 +4,13 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Generic, TypeVar
 
 from barnabas.cluster.image import Image, Topic
+from barnabas.coordinator.runtime.codec import Codec
 from barnabas.coordinator.runtime.log import ShardLog
-from barnabas.coordinator.runtime.seat import Codec, Seat
+from barnabas.coordinator.runtime.seat import Seat
 from barnabas.coordinator.runtime.shard import Shard
 from barnabas.coordinator.runtime.turn import Answer, Parked, Turn, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.transactions import Marker
 from barnabas.ports.clock import Clock
 
 R = TypeVar("R")
@@ -54,10 +56,20 @@ class Runtime(Generic[R, S]):
 
     def ask(self, partition: int, decide: Callable[[S, Turn[R], Waiter], T | Parked]) -> Answer[T]:
         """What the shard of `partition` decides, or a future of it. Raises KafkaError."""
+        return self._seat(partition).ask(decide)
+
+    def end_transaction(self, partition: int, marker: Marker) -> Answer[None]:
+        """Write a marker into `partition`; the answer comes once that is committed.
+
+        Raises KafkaError.
+        """
+        return self._seat(partition).end_transaction(marker)
+
+    def _seat(self, partition: int) -> Seat[R, S]:
         seat = self._seats.get(partition)
         if seat is None:
             raise KafkaError(ErrorCode.not_coordinator)
-        return seat.ask(decide)
+        return seat
 
     def partitions(self) -> Iterator[int]:
         """Those with a shard in office, or on its way there."""

@@ -3,15 +3,24 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from barnabas.cluster.image import Image, Topic
 from barnabas.coordinator.runtime.batches import pack
-from barnabas.coordinator.runtime.loading import live_records, rewrite_if_wasteful
+from barnabas.coordinator.runtime.codec import Codec
+from barnabas.coordinator.runtime.loading import read_back
 from barnabas.coordinator.runtime.log import ShardLog
-from barnabas.coordinator.runtime.shard import Shard
-from barnabas.coordinator.runtime.turn import Answer, Parked, TimerKey, Turn, Waiter
+from barnabas.coordinator.runtime.shard import Shard, transactional
+from barnabas.coordinator.runtime.turn import (
+    Answer,
+    Parked,
+    TimerKey,
+    TransactionalWrite,
+    Turn,
+    Waiter,
+)
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
+from barnabas.model.transactions import Marker
 from barnabas.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -21,23 +30,8 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Shard[Any])
 Replies = list[tuple[Waiter, Any]]
 
-_APPLIED_AT_ONCE: Final = 1000
-"""Records that are applied before others get their turn on the loop."""
-
 _LOAD_AGAIN_S: Final = 1.0
 _LOAD_AGAIN_S_MAX: Final = 60.0
-
-
-class Codec(Protocol[R]):
-    """Records to bytes and back."""
-
-    def encode(self, record: R) -> tuple[bytes, bytes | None]:
-        """Key and value."""
-        ...
-
-    def decode(self, key: bytes, value: bytes | None) -> R | None:
-        """The record, or None for one that is of no use here. DecodeError if damaged."""
-        ...
 
 
 class Seat(Generic[R, S]):
@@ -81,8 +75,29 @@ class Seat(Generic[R, S]):
             promised = self._wait(waiter)
             self._settle(turn)
             return promised
+        if turn.transactional is not None:
+            self._write_in_transaction(shard, turn.transactional, turn.now_ms)
         if not self._settle(turn):
             raise KafkaError(ErrorCode.not_coordinator)
+        return self._once_committed(waiter, answer)
+
+    def end_transaction(self, marker: Marker) -> Answer[None]:
+        """Write the end of a producer's transaction, and have the shard take it over.
+
+        Raises KafkaError when the log refuses the marker: nothing has changed then.
+        """
+        shard = self._shard
+        if shard is None:
+            raise self._absence()
+
+        def write() -> None:
+            self._appended(self._log.append_marker(marker, self._clock.wall_ms()))
+            transactional(shard).end_transaction(marker.producer_id, committed=marker.committed)
+
+        self._log_first(write)
+        return self._once_committed(Waiter(), None)
+
+    def _once_committed(self, waiter: Waiter, answer: T) -> Answer[T]:
         if self._uncommitted is None:
             return answer
         promised = self._wait(waiter)
@@ -170,10 +185,34 @@ class Seat(Generic[R, S]):
 
     def _append(self, turn: Turn[R]) -> None:
         for batch in pack(map(self._codec.encode, turn.records), turn.now_ms):
-            committed = self._log.append(batch, turn.now_ms)
-            if committed is not None:
-                self._uncommitted = committed
-                committed.add_done_callback(self._committed)
+            self._appended(self._log.append(batch, turn.now_ms))
+
+    def _write_in_transaction(self, shard: S, asked: TransactionalWrite[R], now_ms: int) -> None:
+        def write() -> None:
+            for batch in pack(map(self._codec.encode, asked.records), now_ms, asked.producer):
+                self._appended(self._log.append(batch, now_ms, asked.guard))
+            for record in asked.records:
+                transactional(shard).apply_pending(record, asked.producer.producer_id)
+
+        self._log_first(write)
+
+    def _log_first(self, write: Callable[[], None]) -> None:
+        """For what the log may refuse: unlike what a shard decides, that is no reason to load it
+        anew. It is when the log has taken some of it."""
+        end = self._log.end_offset
+        try:
+            write()
+        except Exception as error:
+            if isinstance(error, KafkaError) and self._log.end_offset == end:
+                raise
+            logger.exception("%s could not be written, and is loaded anew", self.name)
+            self._drop(ErrorCode.not_coordinator)
+            raise KafkaError(ErrorCode.not_coordinator) from error
+
+    def _appended(self, committed: "asyncio.Future[None] | None") -> None:
+        if committed is not None:
+            self._uncommitted = committed
+            committed.add_done_callback(self._committed)
 
     def _committed(self, done: "asyncio.Future[None]") -> None:
         if done is self._uncommitted:
@@ -228,7 +267,8 @@ class Seat(Generic[R, S]):
         patience_s = _LOAD_AGAIN_S
         while not self._closed:
             try:
-                shard = await self._read_back()
+                shard = self._new_shard()
+                await read_back(self.name, self._log, self._codec, shard, self._clock.wall_ms())
                 turn = self._turn(shard)
                 shard.loaded(turn)
                 self._append(turn)
@@ -243,26 +283,6 @@ class Seat(Generic[R, S]):
                 return
             await asyncio.sleep(patience_s)
             patience_s = min(patience_s * 2, _LOAD_AGAIN_S_MAX)
-
-    async def _read_back(self) -> S:
-        live = await live_records(self._log)
-        try:
-            await rewrite_if_wasteful(self._log, live, self._clock.wall_ms())
-        except (KafkaError, OSError) as error:
-            # A full disk, for one. What was read counts all the same.
-            logger.warning("%s can not be rewritten and stays as it is: %s", self.name, error)
-        shard = self._new_shard()
-        for count, (key, value) in enumerate(live.items(), 1):
-            try:
-                record = self._codec.decode(key, value)
-            except DecodeError as error:
-                logger.error("%s holds a record that can not be read: %s", self.name, error)
-                continue
-            if record is not None:
-                shard.apply(record)
-            if count % _APPLIED_AT_ONCE == 0:
-                await asyncio.sleep(0)
-        return shard
 
     def _drop(self, code: ErrorCode) -> None:
         """Forget the shard; everybody who waits is told to look for their coordinator again."""

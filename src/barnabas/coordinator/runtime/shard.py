@@ -1,12 +1,14 @@
 """What the runtime asks of a shard."""
 
 from collections.abc import Collection
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from barnabas.cluster.image import Topic
 from barnabas.coordinator.runtime.turn import TimerKey, Turn
+from barnabas.model.check import require
 
 R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Shard(Protocol[R]):
@@ -35,3 +37,23 @@ class Shard(Protocol[R]):
     def topics_deleted(self, turn: Turn[R], topics: Collection[Topic]) -> None:
         """These topics are gone."""
         ...
+
+
+@runtime_checkable
+class TransactionalShard(Protocol[R_contra]):
+    """A shard whose records may be part of transactions that others coordinate."""
+
+    def apply_pending(self, record: R_contra, producer_id: int) -> None:
+        """A record that is in the log, but counts only when the producer's transaction is
+        committed, and then as if it had counted from now on."""
+        ...
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """The marker is in the log: what is pending for the producer counts, or is forgotten."""
+        ...
+
+
+def transactional(shard: object) -> TransactionalShard[Any]:
+    """The shard, as one that must know about transactions."""
+    require(isinstance(shard, TransactionalShard), f"{type(shard).__name__} has no transactions")
+    return shard  # type: ignore[return-value]  # Just made sure of.

@@ -7,11 +7,12 @@ it again from the log, so there is no undoing.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, final
 
 from barnabas.cluster.image import Image
 from barnabas.model.errors import KafkaError
+from barnabas.model.transactions import ProducerIdentity
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -44,6 +45,15 @@ class Waiter:
         self.answer: Callable[[Any], None] | None = None
 
 
+class TransactionalWrite(NamedTuple, Generic[R]):
+    """Records that belong to a producer's transaction."""
+
+    producer: ProducerIdentity
+    records: tuple[R, ...]
+    guard: object | None
+    """What the partition gave out before the transaction's coordinator was asked."""
+
+
 @final
 class Turn(Generic[R]):
     """One event being decided."""
@@ -57,6 +67,7 @@ class Turn(Generic[R]):
         "records",
         "replies",
         "timers",
+        "transactional",
     )
 
     def __init__(
@@ -79,11 +90,22 @@ class Turn(Generic[R]):
         self.records: list[R] = []
         self.replies: list[tuple[Waiter, Any]] = []
         self.timers: dict[TimerKey, int | None] = {}
+        self.transactional: TransactionalWrite[R] | None = None
 
     def write(self, record: R) -> None:
         """Have `record` written. It counts at once: whatever is decided next sees it."""
         self.records.append(record)
         self._apply(record)
+
+    def write_in_transaction(
+        self, producer: ProducerIdentity, records: Iterable[R], guard: object | None = None
+    ) -> None:
+        """Have `records` written as part of a transaction, in answer to a request.
+
+        The log has the last word on producers: if it refuses, so is the request, and nothing has
+        changed. Otherwise the shard gets the records by `apply_pending`.
+        """
+        self.transactional = TransactionalWrite(producer, tuple(records), guard)
 
     def reply(self, waiter: Waiter, answer: Any) -> None:
         """Answer somebody who was PARKED (or is asking now), once all records are committed."""
