@@ -169,6 +169,21 @@ def memory(as_json: AsJson = False, results: Results = None, data: Data = None) 
         _tell(benchmark.run(benchmark.Options(folder)), as_json, results)
 
 
+@app.command("compaction")
+def compaction(
+    gigabytes: Annotated[float, typer.Option(min=0.01, help="How much is compacted.")] = 5.0,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+) -> None:
+    """What compacting a large topic costs those who write and read it meanwhile."""
+    from barnabas.bench import compaction as benchmark
+
+    with _room(data) as folder:
+        options = benchmark.Options(folder, gigabytes=gigabytes)
+        _tell(benchmark.run(options), as_json, results)
+
+
 @app.command("groups")
 def groups(
     groups: Annotated[int, typer.Option(min=1, help="How many groups.")] = 200,
