@@ -13,3 +13,24 @@ def encode_records(
     base_offset: int,
     base_timestamp: int,
 ) -> bytes: ...
+def rebase_records(data: Buffer, count: int, shift: int) -> bytes: ...
+
+SLOT_BYTES: int
+
+class KeyOffsets:
+    capacity: int
+    def __init__(self, memory: int, load_factor: float, secret: bytes) -> None: ...
+    def __len__(self) -> int: ...
+    def note(
+        self, data: Buffer, count: int, base_offset: int, last_offset_delta: int, first_offset: int
+    ) -> int: ...
+    def keep(
+        self,
+        data: Buffer,
+        count: int,
+        base_offset: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        latest: int,
+        tombstones: bool,
+    ) -> tuple[int, bytes | None, bool, int]: ...

@@ -8,6 +8,7 @@ where key, value and header value are a length (-1: null) and bytes, and a heade
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Final
 
 from barnabas.model.errors import DecodeError
@@ -24,6 +25,9 @@ _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _UINT64_MASK: Final = 2**64 - 1
+
+SLOT_BYTES: Final = 216
+"""What a key costs in `KeyOffsets` at most: a hash, an offset, and their place in a dictionary."""
 
 
 def decode_records(
@@ -188,3 +192,116 @@ def _write_bytes(out: bytearray, content: bytes | None) -> None:
 def _wrap(number: int) -> int:
     """Into 64 bits, as the arithmetic of other implementations does."""
     return (number + 2**63 & _UINT64_MASK) - 2**63
+
+
+class KeyOffsets:
+    """The latest offset of each key, by a keyed hash of it, in about `memory` bytes at most."""
+
+    def __init__(self, memory: int, load_factor: float, secret: bytes) -> None:
+        if len(secret) != 16:
+            raise ValueError("the secret of the hash has 16 bytes")
+        self._secret = secret
+        self._offsets: dict[bytes, int] = {}
+        self.capacity = max(int(memory // SLOT_BYTES * load_factor), 1)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def _hash(self, key: bytes) -> bytes:
+        # Keyed, as the compiled one: without the secret nobody can make two keys meet.
+        return blake2b(key, digest_size=16, key=self._secret).digest()
+
+    def note(
+        self, data: Buffer, count: int, base_offset: int, last_offset_delta: int, first_offset: int
+    ) -> int:
+        """Remember the keys of the records from `first_offset` on.
+
+        The offset of the first that found no room, or -1.
+        """
+        offsets = self._offsets
+        for delta, _, key, _, _ in _read_all(data, count, last_offset_delta):
+            offset = base_offset + delta
+            if key is None or offset < first_offset:
+                continue
+            hashed = self._hash(key)
+            if len(offsets) >= self.capacity and hashed not in offsets:
+                return offset
+            offsets[hashed] = offset
+        return -1
+
+    def keep(
+        self,
+        data: Buffer,
+        count: int,
+        base_offset: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        latest: int,
+        tombstones: bool,
+    ) -> tuple[int, bytes | None, bool, int]:
+        """Which records stay: those after `latest`, and the last of each key.
+
+        How many, their bytes (None: all of them), whether there are tombstones among them, and
+        the greatest of their timestamps.
+        """
+        raw = bytes(data)
+        ends = _record_ends(raw, count)
+        out = bytearray()
+        kept, has_tombstones, max_timestamp, start = 0, False, _INT64_MIN, 0
+        for (delta, timestamp_delta, key, value, _), end in zip(
+            _read_all(raw, count, last_offset_delta), ends, strict=True
+        ):
+            offset = base_offset + delta
+            if offset > latest:
+                stays = True
+            elif key is None or (value is None and not tombstones):
+                stays = False
+            else:
+                stays = self._offsets.get(self._hash(key), -1) <= offset
+            if stays:
+                kept += 1
+                has_tombstones |= value is None
+                max_timestamp = max(max_timestamp, _wrap(base_timestamp + timestamp_delta))
+                out += raw[start:end]
+            start = end
+        return kept, None if kept == count else bytes(out), has_tombstones, max_timestamp
+
+
+def rebase_records(data: Buffer, count: int, shift: int) -> bytes:
+    """The same records with `shift` added to their timestamp deltas."""
+    raw = bytes(data)
+    out = bytearray()
+    for _, start, end in _spans(raw, count):
+        delta, rest = _read_varlong(raw, start + 1, end)
+        body = bytearray(raw[start : start + 1])
+        _write_varint(body, _wrap(delta + shift))
+        body += raw[rest:end]
+        if len(body) > _INT32_MAX:
+            raise ValueError("a record of more than 2^31 bytes")
+        _write_varint(out, len(body))
+        out += body
+    return bytes(out)
+
+
+def _record_ends(raw: bytes, count: int) -> Iterator[int]:
+    """Where each record ends, from the lengths in front of them alone."""
+    return (end for _, _, end in _spans(raw, count))
+
+
+def _spans(raw: bytes, count: int) -> Iterator[tuple[int, int, int]]:
+    """Where each record begins, where its body begins and where it ends; checked as it goes."""
+    if not 0 <= count <= len(raw) // RECORD_BYTES_MIN:
+        raise DecodeError(f"{count} records can not be in {len(raw)} bytes")
+    position = 0
+    for index in range(count):
+        begin = position
+        try:
+            length, start = _read_varint(raw, position, len(raw))
+            if not 0 < length <= len(raw) - start:
+                raise DecodeError("its length is not what follows")
+        except DecodeError as error:
+            raise RecordError(f"record {index}: {error}", (index,)) from error
+        position = start + length
+        yield begin, start, position
+    if position != len(raw):
+        raise DecodeError(f"{len(raw) - position} bytes are left over after {count} records")
