@@ -11,12 +11,16 @@ from typing import Final
 
 from barnabas.ports.files import AlreadyLockedError, Buffer
 from barnabas.world.buffers import WarmBuffers
+from barnabas.world.descriptors import (
+    CLOSED,
+    OPEN_MAX,
+    PARKED,
+    Descriptor,
+    DescriptorKeeper,
+)
 
 _MODE: Final = 0o644
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
-
-_CLOSED: Final = 2**31 - 1
-"""No process has this descriptor. (-1 would be a ValueError in places, not EBADF.)"""
 
 
 def _sync_descriptor(descriptor: int) -> None:
@@ -33,36 +37,93 @@ def _sync_descriptor(descriptor: int) -> None:
 
 
 class DiskFile:
-    """One open file. After `close` everything raises EBADF."""
+    """One open file. After `close` everything raises EBADF.
 
-    def __init__(self, descriptor: int, buffers: WarmBuffers) -> None:
-        self._descriptor = descriptor
+    Its descriptor may be taken away while it is not used, and is then had again by its name.
+    """
+
+    __slots__ = (
+        "_buffers",
+        "_failure",
+        "_flags",
+        "_keeper",
+        "_nowait",
+        "_path",
+        "_synced",
+        "_writes_begun",
+        "_writes_done",
+        "descriptor",
+        "inode",
+        "syncs_running",
+        "used",
+    )
+
+    def __init__(
+        self, path: str, flags: int, keeper: DescriptorKeeper, buffers: WarmBuffers
+    ) -> None:
+        self._path = path
+        self._flags = flags
+        self._keeper = keeper
         self._buffers = buffers
         self._nowait = _RWF_NOWAIT
+        self._failure: OSError | None = None
+        self._writes_begun = self._writes_done = self._synced = 0
+        """Only one thread writes at a time; what a sync covers is what was done when it began."""
+        self.descriptor: int = CLOSED
+        self.used = True
+        self.syncs_running = 0
+        self.inode = 0
+        keeper.admit(self)
+        self._flags &= ~(os.O_CREAT | os.O_TRUNC)
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether bytes were written, or are being written, that no sync has covered."""
+        return self._writes_begun != self._synced
+
+    def open_anew(self) -> Descriptor:
+        """Open the file by its name."""
+        return Descriptor(os.open(self._path, self._flags, _MODE))
+
+    def _again(self, error: OSError) -> int:
+        """The descriptor to try once more with, after one that was not there."""
+        if error.errno != errno.EBADF:
+            raise error
+        return self._keeper.reopen(self)
 
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes at `position`; fewer only at the end of the file."""
-        data = os.pread(self._descriptor, length, position)
+        data = self._pread_once(length, position)
         if len(data) == length or not data:
             return data
         # The end of the file, a signal, or the 2 GiB the system gives at once: ask until empty.
         parts = [data]
         got = len(data)
-        while got < length and (data := os.pread(self._descriptor, length - got, position + got)):
+        while got < length and (data := self._pread_once(length - got, position + got)):
             parts.append(data)
             got += len(data)
         return b"".join(parts)
+
+    def _pread_once(self, length: int, position: int) -> bytes:
+        self.used = True
+        try:
+            return os.pread(self.descriptor, length, position)
+        except OSError as error:
+            return os.pread(self._again(error), length, position)
 
     def pread_cached(self, length: int, position: int) -> bytes | memoryview | None:
         """As `pread`, or None when that would have to wait for the disk."""
         if self._nowait is None:
             return self.pread(length, position)
+        self.used = True
         view = self._buffers.take(length)
         try:
-            got = os.preadv(self._descriptor, [view], position, self._nowait)
+            got = os.preadv(self.descriptor, [view], position, self._nowait)
         except BlockingIOError:
             return None
         except OSError as error:
+            if self.descriptor == PARKED:
+                return None  # Opening it may have to wait, for the folders on the way to it.
             if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
             # Some file systems (overlay, older tmpfs) can not tell whether they would wait.
@@ -74,40 +135,68 @@ class DiskFile:
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Write all of `data` at `position`, or raise."""
-        written = os.pwrite(self._descriptor, data, position)
+        self.used = True
+        self._writes_begun += 1
+        try:
+            written = os.pwrite(self.descriptor, data, position)
+        except OSError as error:
+            written = os.pwrite(self._again(error), data, position)
         if written != len(data):
             self._pwrite_rest(data, position, written)
+        self._writes_done = self._writes_begun
 
     def _pwrite_rest(self, data: Buffer, position: int, written: int) -> None:
         with memoryview(data).cast("B") as view:
             # On a full disk the first write is short and only the next one says ENOSPC.
             while written < view.nbytes:
-                more = os.pwrite(self._descriptor, view[written:], position + written)
+                more = os.pwrite(self.descriptor, view[written:], position + written)
                 if not more:
                     raise OSError(errno.EIO, "the disk took no byte and gave no error")
                 written += more
 
     def size(self) -> int:
         """The length of the file now."""
-        return os.fstat(self._descriptor).st_size
+        try:
+            return os.fstat(self.descriptor).st_size
+        except OSError as error:
+            return os.fstat(self._again(error)).st_size
 
     def truncate(self, length: int) -> None:
         """Cut (or extend with zeros) to `length` bytes."""
-        os.ftruncate(self._descriptor, length)
+        self.used = True
+        self._writes_begun += 1
+        try:
+            os.ftruncate(self.descriptor, length)
+        except OSError as error:
+            os.ftruncate(self._again(error), length)
+        self._writes_done = self._writes_begun
 
     def sync(self) -> None:
         """Return once every byte written so far would survive power loss.
 
         When this raises, the bytes may be lost although a second call would succeed: Linux
-        marks pages clean after a failed write-back. The caller must not trust the file again.
+        marks pages clean after a failed write-back. So it raises for ever after.
         """
-        _sync_descriptor(self._descriptor)
+        with self._keeper.lock:
+            if self._failure is not None:
+                raise self._failure
+            descriptor, covered = self.descriptor, self._writes_done
+            if descriptor == PARKED:
+                return
+            self.syncs_running += 1
+        try:
+            _sync_descriptor(descriptor)
+        except OSError as error:
+            self._failure = error
+            raise
+        finally:
+            with self._keeper.lock:
+                self.syncs_running -= 1
+        self._synced = max(self._synced, covered)
 
     def close(self) -> None:
         """Release the file. Does not sync; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, _CLOSED
-        if descriptor != _CLOSED:
-            os.close(descriptor)
+        self._keeper.release(self)
 
 
 class DiskLock:
@@ -136,8 +225,8 @@ class DiskLock:
 
     def release(self) -> None:
         """Let others have it. The file stays: removing it would race with the next owner."""
-        descriptor, self._descriptor = self._descriptor, _CLOSED
-        if descriptor == _CLOSED:
+        descriptor, self._descriptor = self._descriptor, CLOSED
+        if descriptor == CLOSED:
             return
         self._held.discard(self._identity)
         try:
@@ -150,21 +239,23 @@ class DiskLock:
 class DiskFiles:
     """The machine's file system, for one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_max: int = OPEN_MAX) -> None:
+        """At most `open_max` descriptors are kept for open files, however many those are."""
         self._buffers = WarmBuffers()
+        self.descriptors = DescriptorKeeper(open_max)
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing. `create` makes an empty file where there is none."""
         flags = os.O_RDWR | (os.O_CREAT if create else 0)
-        return DiskFile(os.open(path, flags, _MODE), self._buffers)
+        return DiskFile(path, flags, self.descriptors, self._buffers)
 
     def open_read_only(self, path: str) -> DiskFile:
         """Open for reading; writing raises."""
-        descriptor = os.open(path, os.O_RDONLY)
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
+        file = DiskFile(path, os.O_RDONLY, self.descriptors, self._buffers)
+        if stat.S_ISDIR(os.fstat(file.descriptor).st_mode):
+            file.close()
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return DiskFile(descriptor, self._buffers)
+        return file
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder has that name."""
@@ -214,8 +305,8 @@ class DiskFiles:
         """Write a small file atomically and durably: temporary file, sync, rename, sync_dir."""
         temporary = path + ".tmp"
         try:
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, _MODE)
-            file = DiskFile(descriptor, self._buffers)
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+            file = DiskFile(temporary, flags, self.descriptors, self._buffers)
             try:
                 file.pwrite(data, 0)
                 file.sync()
