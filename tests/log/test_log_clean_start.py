@@ -37,6 +37,9 @@ class CountingFile:
     def sync(self) -> None:
         self._file.sync()
 
+    def moved(self, path: str) -> None:
+        self._file.moved(path)
+
     def close(self) -> None:
         self._file.close()
 

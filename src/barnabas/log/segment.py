@@ -28,6 +28,9 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 NOT_IN_MEMORY: Final = -1
 """Where a batch begins is for the index's file to tell."""
 
+_MOVED: Final = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)
+"""The files that bear a segment's mark."""
+
 
 class NotCachedError(Exception):
     """The bytes are not in the page cache; read them off the loop."""
@@ -49,6 +52,7 @@ class Segment:
         "directory",
         "first_timestamp",
         "index_entries",
+        "mark",
         "max_timestamp",
         "max_timestamp_offset",
         "name_synced",
@@ -67,6 +71,8 @@ class Segment:
         self.index_entries = 0
         self.directory = directory
         self.base_offset = base_offset
+        self.mark = ""
+        """What follows the names of its files while compaction puts it in or out."""
         self.created_ms = self.touched_ms = now_ms
         self.size = 0
         self.first_timestamp = NO_TIMESTAMP
@@ -109,7 +115,32 @@ class Segment:
 
     def path(self, suffix: str) -> str:
         """The path of one of the segment's files."""
-        return f"{self.directory}/{names.file_name(self.base_offset, suffix)}"
+        mark = self.mark if suffix in _MOVED else ""
+        return f"{self.directory}/{names.file_name(self.base_offset, suffix)}{mark}"
+
+    def move(self, mark: str) -> None:
+        """Give the files another mark, all or none of them; whoever reads them goes on."""
+        with self._opening:
+            before = self.mark
+            done: list[str] = []
+            try:
+                for suffix in _MOVED:
+                    if self._rename(suffix, before, mark):
+                        done.append(suffix)
+            except OSError:
+                for suffix in reversed(done):
+                    self._rename(suffix, mark, before)
+                raise
+            self.mark = mark
+            if self._file is not None:
+                self._file.moved(self.path(names.LOG))
+
+    def _rename(self, suffix: str, before: str, after: str) -> bool:
+        stem = f"{self.directory}/{names.file_name(self.base_offset, suffix)}"
+        if not self._files.exists(stem + before):
+            return False
+        self._files.rename(stem + before, stem + after)
+        return True
 
     @property
     def file(self) -> File:
@@ -272,7 +303,8 @@ class Segment:
 
     def remove_files(self) -> None:
         """Remove every file of the segment."""
-        for suffix in names.SEGMENT_SUFFIXES:
+        # The index of transactions by that name belongs to the segment that has replaced this one.
+        for suffix in _MOVED if self.mark == names.DELETED else names.SEGMENT_SUFFIXES:
             if self._files.exists(self.path(suffix)):
                 self._files.remove(self.path(suffix))
 

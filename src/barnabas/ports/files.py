@@ -44,6 +44,10 @@ class File(Protocol):
         """Return once every byte written so far would survive power loss. Slow: run it in Work."""
         ...
 
+    def moved(self, path: str) -> None:
+        """The file has got another name, by which it is to be known from now on."""
+        ...
+
     def close(self) -> None:
         """Release the file. Does not sync."""
         ...

@@ -161,6 +161,10 @@ class SimFile:
             raise _error(errno.EIO, self._path)
         self._inode.sync()
 
+    def moved(self, path: str) -> None:
+        """The name that faults are aimed at."""
+        self._path = path
+
     def close(self) -> None:
         """Release the file. Does not sync; a second call does nothing."""
         self._closed = True

@@ -88,6 +88,9 @@ class MemoryFile:
         """Nothing survives power loss here, and who chose memory knows it."""
         self._opened()
 
+    def moved(self, path: str) -> None:
+        """Its name means nothing to an open file."""
+
     def close(self) -> None:
         """Release the file; a second call does nothing."""
         self._content = None
