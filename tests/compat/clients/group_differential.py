@@ -10,7 +10,7 @@ With --only, only the scenarios whose function or module is named so are asked.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.compat.clients import (
     group_probe_static,
     group_probe_sync,
 )
-from tests.compat.clients.group_probe import GroupProbe, GroupScenario
+from tests.compat.clients.group_probe import GroupProbe
 from tests.compat.raw import Plain
 from tests.compat.real_kafka import RealKafka
 
@@ -73,7 +73,7 @@ class Stage:
     """Scenarios that one broker with these configs is asked, in this order."""
 
     config: dict[str, str]
-    scenarios: tuple[GroupScenario, ...]
+    scenarios: tuple[Callable[..., None], ...]
     only_kafka: dict[str, str] = field(default_factory=lambda: AT_ONCE)
 
 
@@ -117,23 +117,25 @@ def barnabas(stage: Stage) -> AbstractContextManager[Started]:
 def ask(
     start: Callable[[Stage], AbstractContextManager[Started]],
     *,
+    stages: Sequence[Stage] = STAGES,
+    asker: Callable[..., GroupProbe] = GroupProbe,
     only: Collection[str] = (),
     on_answer: Listener = lambda _name, _entry: None,
 ) -> Answers:
     """Every scenario's answers, from a fresh broker for each stage."""
     answers: Answers = {}
-    for stage in STAGES:
+    for stage in stages:
         chosen = [each for each in stage.scenarios if not only or _names(each) & set(only)]
         if not chosen:
             continue
         with start(stage) as broker:
-            probe = GroupProbe(broker.bootstrap_servers, answers, on_answer=on_answer)
+            probe = asker(broker.bootstrap_servers, answers, on_answer=on_answer)
             for scenario in chosen:
                 probe.play(scenario)
     return answers
 
 
-def _names(scenario: GroupScenario) -> set[str]:
+def _names(scenario: Callable[..., None]) -> set[str]:
     return {scenario.__name__, scenario.__module__.rsplit("_", 1)[1]}
 
 
@@ -189,7 +191,7 @@ class Markdown:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._scene = ""
-        path.write_text("# What was answered to the group scenarios\n")
+        path.write_text("# What was answered to the scenarios\n")
 
     def __call__(self, name: str, entry: Plain) -> None:
         scene = name.split(": ", 1)[0]
@@ -203,7 +205,7 @@ class Markdown:
             out.write(lines + f"    -> {text}\n")
 
 
-def main() -> int:
+def main(stages: Sequence[Stage] = STAGES, asker: Callable[..., GroupProbe] = GroupProbe) -> int:
     """Ask one broker, or compare two sets of answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -219,7 +221,7 @@ def main() -> int:
     if arguments.command == "ask":
         start = {"kafka": kafka, "barnabas": barnabas}[arguments.whom]
         listener = Markdown(arguments.markdown)
-        answers = ask(start, only=arguments.only, on_answer=listener)
+        answers = ask(start, stages=stages, asker=asker, only=arguments.only, on_answer=listener)
         arguments.answers.write_text(json.dumps(answers, indent=1, ensure_ascii=False))
         return 0
     sides = (json.loads(path.read_text()) for path in (arguments.kafka, arguments.barnabas))

@@ -49,12 +49,15 @@ KNOWN: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-def unexplained(lines: Iterable[str]) -> list[str]:
+Table = tuple[tuple[str, str], ...]
+
+
+def unexplained(lines: Iterable[str], known: Table = KNOWN) -> list[str]:
     """The differences that no row of the table explains."""
-    return [line for line in lines if not any(re.search(row[0], line) for row in KNOWN)]
+    return [line for line in lines if not any(re.search(row[0], line) for row in known)]
 
 
-def unneeded(lines: Iterable[str]) -> list[tuple[str, str]]:
+def unneeded(lines: Iterable[str], known: Table = KNOWN) -> list[tuple[str, str]]:
     """The rows of the table that no difference needs."""
     found = list(lines)
-    return [row for row in KNOWN if not any(re.search(row[0], line) for line in found)]
+    return [row for row in known if not any(re.search(row[0], line) for line in found)]

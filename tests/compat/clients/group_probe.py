@@ -138,13 +138,17 @@ class GroupProbe(Probe):
     def play(self, scenario: "GroupScenario") -> None:
         """One scenario, with connections and names of its own; what breaks it off is kept."""
         self.scene = (scenario.__doc__ or scenario.__name__).strip().rstrip(".")
-        self.names = Names()
+        self.names = self.new_names()
         try:
             scenario(self)
         except (AssertionError, LookupError, TypeError, ValueError, OSError) as error:
             self.keep("broken off", "", {}, {"scenario": f"{type(error).__name__}: {error}"})
         finally:
             self.hang_up()
+
+    def new_names(self) -> Names:
+        """What the ids of a scene will be called."""
+        return Names()
 
     def ask(self, name: str, api: str, version: int, body: Plain, who: str = "a") -> Plain:
         """Ask on the connection of `who` and keep the answer."""
