@@ -37,6 +37,7 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
     "command",
     ["up", "broker", "produce", "consume", "doctor", "topic create", "topic list",
      "topic describe", "topic alter", "topic delete", "log dump", "log verify", "bench all",
+     "verify",
      "group list", "group describe", "group reset", "group delete",
      "txn list", "txn describe", "txn abort"],
 )  # fmt: skip
