@@ -3,7 +3,7 @@
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,19 @@ from barnabas.world.descriptors import PARKED
 from barnabas.world.files import DiskFile, DiskFiles
 
 _FILES, _OPEN_MAX = 60, 8
+
+
+def finish_parking() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "barnabas-parking":
+            thread.join(60)
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """No thread of one test goes on into the next."""
+    yield
+    finish_parking()
 
 
 @pytest.fixture
@@ -96,6 +109,7 @@ def test_a_sync_that_failed_on_the_way_is_told_by_every_later_one(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", broken)
         opened(files, tmp_path, 5)
+        finish_parking()
     assert victim.descriptor != PARKED, "there is something unsynced in it"
     for _ in range(2):
         with pytest.raises(OSError, match="Input/output error"):

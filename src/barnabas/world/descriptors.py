@@ -59,6 +59,8 @@ class Parkable(Protocol):
     used: bool
     """Set by every use, cleared by the hand that passes by."""
     syncs_running: int
+    failure: OSError | None
+    """Why what was written can not be synced any more."""
     inode: int
 
     @property
@@ -139,9 +141,13 @@ class DescriptorKeeper:
                 )
                 self._syncer.start()
         while len(self._open) >= self._open_max:
-            if not self._park_one_now():
-                # All of them are being synced, or can not be: better one too many than none.
+            with self.lock:
+                unsynced = self._walk(2 * len(self._open), self._open_max)
+            if unsynced is None:
+                # There is room, or all of them are being synced, or can not be: better one too
+                # many than none.
                 return
+            self._sync_and_park(unsynced)
 
     def _walk(self, steps: int, room: int | None = None) -> Parkable | None:
         """The hand goes on, and parks what it may, until there is room or `steps` are done.
@@ -155,7 +161,7 @@ class DescriptorKeeper:
             file = next(iter(self._open))
             if file.used:
                 file.used = False
-            elif not file.syncs_running and not self._park(file):
+            elif not file.syncs_running and not self._park(file) and file.failure is None:
                 unsynced = unsynced or file
             if file in self._open:
                 self._open.move_to_end(file)
@@ -174,23 +180,16 @@ class DescriptorKeeper:
         del self._open[file]
         return True
 
-    def _park_one_now(self) -> bool:
-        """At the bound: the caller waits until one more is parked. False when none can be."""
-        with self.lock:
-            unsynced = self._walk(2 * len(self._open), self._open_max)
-            if len(self._open) < self._open_max:
-                return True
-        return unsynced is not None and self._sync_and_park(unsynced)
-
-    def _sync_and_park(self, file: Parkable) -> bool:
+    def _sync_and_park(self, file: Parkable) -> None:
         try:
             file.sync()
         except OSError as error:
             # It will tell so itself when its owner syncs it; until then it stays open.
             logger.error("syncing a file that is to be parked failed: %s", error)
-            return False
+            return
         with self.lock:
-            return file not in self._open or (not file.syncs_running and self._park(file))
+            if file in self._open and not file.syncs_running:
+                self._park(file)
 
     def _sync_until_enough(self) -> None:
         """On a thread of its own: what is not parked because of unsynced bytes gets synced."""

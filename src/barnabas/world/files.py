@@ -44,7 +44,6 @@ class DiskFile:
 
     __slots__ = (
         "_buffers",
-        "_failure",
         "_flags",
         "_keeper",
         "_nowait",
@@ -53,6 +52,7 @@ class DiskFile:
         "_writes_begun",
         "_writes_done",
         "descriptor",
+        "failure",
         "inode",
         "syncs_running",
         "used",
@@ -66,7 +66,7 @@ class DiskFile:
         self._keeper = keeper
         self._buffers = buffers
         self._nowait = _RWF_NOWAIT
-        self._failure: OSError | None = None
+        self.failure: OSError | None = None
         self._writes_begun = self._writes_done = self._synced = 0
         """Only one thread writes at a time; what a sync covers is what was done when it began."""
         self.descriptor: int = CLOSED
@@ -83,7 +83,17 @@ class DiskFile:
 
     def open_anew(self) -> Descriptor:
         """Open the file by its name."""
-        return Descriptor(os.open(self._path, self._flags, _MODE))
+        while True:
+            path = self._path
+            try:
+                return Descriptor(os.open(path, self._flags, _MODE))
+            except FileNotFoundError:
+                if path == self._path:
+                    raise
+
+    def moved(self, path: str) -> None:
+        """The file has got another name, by which it is to be known from now on."""
+        self._path = path
 
     def _again(self, error: OSError) -> int:
         """The descriptor to try once more with, after one that was not there."""
@@ -178,8 +188,8 @@ class DiskFile:
         marks pages clean after a failed write-back. So it raises for ever after.
         """
         with self._keeper.lock:
-            if self._failure is not None:
-                raise self._failure
+            if self.failure is not None:
+                raise self.failure
             descriptor, covered = self.descriptor, self._writes_done
             if descriptor == PARKED:
                 return
@@ -187,7 +197,7 @@ class DiskFile:
         try:
             _sync_descriptor(descriptor)
         except OSError as error:
-            self._failure = error
+            self.failure = error
             raise
         finally:
             with self._keeper.lock:
@@ -243,6 +253,10 @@ class DiskFiles:
         """At most `open_max` descriptors are kept for open files, however many those are."""
         self._buffers = WarmBuffers()
         self.descriptors = DescriptorKeeper(open_max)
+
+    def __reduce__(self) -> "tuple[type[DiskFiles], tuple[()]]":
+        # Another process sees the same disk, with descriptors of its own.
+        return DiskFiles, ()
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing. `create` makes an empty file where there is none."""
