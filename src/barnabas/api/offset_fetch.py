@@ -3,7 +3,8 @@
 Behaviour: how far groups have got, in the partitions they are asked for or (null) in all that
 have an offset. Where there is none it is -1, also in groups, topics and partitions that do not
 exist. An offset that was committed for a deleted topic of the same name is none. Groups answer
-once everything committed before is stored, so every offset told is stable.
+once everything committed before is stored. Whoever requires stable offsets is not told those that
+an open transaction may change.
 
 Version notes: v1 has no error for the whole: each partition carries it. v2 has one, and null for
 all. v5 leader epochs. v6 flexible. v7 `require_stable`. v8 many groups. v9 member epochs. v10 topic
@@ -20,7 +21,7 @@ from barnabas.api.context import Call
 from barnabas.api.group_answers import Answer, Eventually, answer_all
 from barnabas.api.typed import NO_THROTTLE, i32, i64
 from barnabas.cluster.image import Image, Topic
-from barnabas.coordinator.group.asks import CommittedOffset
+from barnabas.coordinator.group.asks import CommittedOffset, FetchOffsets
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.wire.shapes.offset_fetch import (
     OffsetFetchRequest,
@@ -48,25 +49,30 @@ def handle(call: Call, request: OffsetFetchRequest) -> Eventually[OffsetFetchRes
             groups=tuple(_group(call, *each) for each in zip(request.groups, answers, strict=True)),
         )
 
-    return answer_all((_question(call, each) for each in request.groups), told)
+    return answer_all(
+        (_question(call, each, request.require_stable) for each in request.groups), told
+    )
 
 
-def _question(call: Call, asked: OffsetFetchRequestGroup) -> Callable[[], Answer[_Offsets]]:
+def _question(
+    call: Call, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> Callable[[], Answer[_Offsets]]:
     partitions = None
     if asked.topics is not None:
-        partitions = [
+        partitions = tuple(
             (name, index)
             for topic in asked.topics
             if (name := _name(call, topic)) is not None
             for index in topic.partition_indexes
-        ]
-    return partial(
-        call.services.groups.fetch_offsets,
-        asked.group_id,
-        asked.member_id or "",
-        asked.member_epoch,
-        partitions,
+        )
+    ask = FetchOffsets(
+        group_id=asked.group_id,
+        member_id=asked.member_id or "",
+        member_epoch=asked.member_epoch,
+        partitions=partitions,
+        require_stable=require_stable,
     )
+    return partial(call.services.groups.fetch_offsets, ask)
 
 
 def _name(call: Call, asked: OffsetFetchRequestTopic) -> str | None:
@@ -144,9 +150,9 @@ def _all_topics(call: Call, offsets: _Offsets) -> Iterable[OffsetFetchResponseTo
 def _current(image: Image, name: str, offset: CommittedOffset | None) -> CommittedOffset | None:
     """The offset, unless it belongs to a former topic of that name."""
     topic: Topic | None = image.topics.get(name)
-    if offset is None or topic is None or offset.topic_id in (NO_TOPIC_ID, topic.id_bytes):
+    if offset is None or topic is None or not offset.is_stable:
         return offset
-    return None
+    return offset if offset.topic_id in (NO_TOPIC_ID, topic.id_bytes) else None
 
 
 def _partition(
@@ -157,5 +163,5 @@ def _partition(
         committed_offset=i64(offset.offset),
         committed_leader_epoch=i32(offset.leader_epoch),
         metadata=offset.metadata,
-        error_code=error,
+        error_code=error if offset.is_stable else ErrorCode.unstable_offset_commit,
     )

@@ -3,13 +3,19 @@
 import asyncio
 from typing import Final
 
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.transactions import Marker
 from barnabas.ports.work import Work
 from barnabas.replica.partition import Partition
 from barnabas.replica.service import Replicas
 from barnabas.wire.records.batch import parse_header
 
 _READ_BYTES: Final = 1024 * 1024
+
+_NO_SEQUENCE: Final = -1
+"""What the log is told of a coordinator's batches. Kafka numbers them all 0, and so do the bytes
+say; but they follow from each other no more than they repeat each other."""
 
 
 class InternalLog:
@@ -41,20 +47,34 @@ class InternalLog:
         return self._partition.leader_epoch
 
     def append(
-        self, batch: bytes, now_ms: int, guard: object | None = None
+        self, batch: bytes, now_ms: int, guard: VerificationGuard | None = None
     ) -> "asyncio.Future[None] | None":
         """Append at once; the future, if any, is done when the batch is committed."""
         view = memoryview(bytearray(batch))
-        _, committed = self._partition.append(view, parse_header(view), now_ms)
+        header = parse_header(view)._replace(base_sequence=_NO_SEQUENCE)
+        _, committed = self._partition.append(view, header, now_ms, guard)
+        return committed
+
+    def append_marker(self, marker: Marker, now_ms: int) -> "asyncio.Future[None] | None":
+        """Append the end of a producer's transaction."""
+        _, committed = self._partition.append_marker(marker, now_ms)
         return committed
 
     async def read(self, offset: int) -> memoryview:
-        """Some whole batches, of which the first holds `offset`."""
+        """Some whole batches, from the first on that ends at or behind `offset`."""
         partition = self._partition
-        found = partition.read(offset, _READ_BYTES, partition.high_watermark, at_least_one=True)
-        if isinstance(found, asyncio.Future):
-            found = await found
-        return memoryview(b"") if found is None else found.data
+        following: int | None = offset
+        while following is not None:
+            up_to = partition.high_watermark
+            found = partition.read(following, _READ_BYTES, up_to, at_least_one=True)
+            if isinstance(found, asyncio.Future):
+                found = await found
+            if found is not None and found.data:
+                return found.data
+            following = partition.log.next_readable(following)
+        if partition.high_watermark < partition.log.end_offset:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress, "its end is not committed")
+        return memoryview(b"")
 
     def begin_segment(self, now_ms: int) -> None:
         """What is appended from now on goes into files of its own."""

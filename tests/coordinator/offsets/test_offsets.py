@@ -52,6 +52,16 @@ class Members:
         self.asked.append((member_id, instance_id, generation, knows_epochs))
         self._check()
 
+    def check_txn_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        partitions: Iterable[tuple[bytes, int]],
+    ) -> None:
+        self.asked.append((member_id, instance_id, generation, False))
+        self._check()
+
     def check_fetch(self, member_id: str, member_epoch: int) -> None:
         self._check()
 

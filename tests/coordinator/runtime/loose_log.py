@@ -2,6 +2,7 @@
 
 import asyncio
 
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.transactions import Marker
 from barnabas.wire.records.batch import parse_header, stamp, walk
@@ -28,7 +29,7 @@ class LooseLog:
         return sum(len(batch) for _, batch in self.batches)
 
     def append(
-        self, batch: bytes, now_ms: int, guard: object | None = None
+        self, batch: bytes, now_ms: int, guard: VerificationGuard | None = None
     ) -> "asyncio.Future[None] | None":
         if self.refuses:
             raise KafkaError(ErrorCode.kafka_storage_error, "No space left on device.")

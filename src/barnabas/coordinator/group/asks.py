@@ -6,7 +6,9 @@ Errors are raised as KafkaError before anything is changed, or handed to a parke
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.errors import ErrorCode
+from barnabas.model.transactions import ProducerIdentity
 
 NO_GENERATION = -1
 """The generation (or member epoch) of somebody who commits without being a member."""
@@ -163,6 +165,12 @@ class CommittedOffset:
     metadata: str = ""
     topic_id: bytes = bytes(16)
     """Of the topic it was committed for; 16 zero bytes where that is not known."""
+    is_stable: bool = True
+    """Whether no transaction may change it any moment; looked at only for those who ask."""
+
+
+UNSTABLE = CommittedOffset(offset=-1, is_stable=False)
+"""What those are told who want to know only what no open transaction may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +198,36 @@ class Commit:
     """v9+: the asker can be told STALE_MEMBER_EPOCH."""
     partitions: tuple[CommitPartition, ...]
     retention_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOffsets:
+    """OffsetFetch, about one group."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int = NO_GENERATION
+    partitions: tuple[tuple[str, int], ...] | None
+    """Topic and partition of each; None: of all that have an offset."""
+    require_stable: bool = False
+    """Tell of no offset that an open transaction may change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnCommit:
+    """TxnOffsetCommit, without the partitions that the caller refused already (unknown ones)."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    """Of a classic group; the member epoch of a consumer group. The producer may not know it, nor
+    a member id, nor an instance id; then nobody asks about them."""
+    producer: ProducerIdentity
+    partitions: tuple[CommitPartition, ...]
+    guard: VerificationGuard | None = None
+    """What the partition of `__consumer_offsets` gave out before the transaction's coordinator
+    was asked about it; None where the transaction is open there already."""
 
 
 # --- looking at groups ---------------------------------------------------------------------------

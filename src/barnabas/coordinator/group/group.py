@@ -37,6 +37,17 @@ class Group(Protocol):
         group a commit is also a sign of life."""
         ...
 
+    def check_txn_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        partitions: Iterable[tuple[bytes, int]],
+    ) -> None:
+        """Whether a producer may commit for this member within a transaction: ILLEGAL_GENERATION
+        where it comes too late. One that names nobody always may."""
+        ...
+
     def check_fetch(self, member_id: str, member_epoch: int) -> None:
         """Whether this member may ask for committed offsets (OffsetFetch v9+)."""
         ...

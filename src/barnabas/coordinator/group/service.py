@@ -19,6 +19,7 @@ from barnabas.coordinator.group.asks import (
     ConsumerHeartbeatAnswer,
     Described,
     DescribedConsumerGroup,
+    FetchOffsets,
     Heartbeat,
     Join,
     Joined,
@@ -27,6 +28,7 @@ from barnabas.coordinator.group.asks import (
     Listing,
     Sync,
     Synced,
+    TxnCommit,
 )
 from barnabas.coordinator.group.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
@@ -34,6 +36,7 @@ from barnabas.coordinator.runtime.runtime import Runtime
 from barnabas.coordinator.runtime.turn import Answer, Parked, Waiter
 from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model.topics import CONSUMER_OFFSETS
+from barnabas.model.transactions import Marker
 from barnabas.ports.clock import Clock
 from barnabas.ports.coordination import CoordinationError
 from barnabas.ports.entropy import Entropy
@@ -137,9 +140,10 @@ class GroupCoordinator:
     def _ask(
         self, group_id: str, decide: "Callable[[GroupShard, GroupTurn, Waiter], T | Parked]"
     ) -> Answer[T]:
-        return self._runtime.ask(self._partition_of(group_id), decide)
+        return self._runtime.ask(self.partition_of(group_id), decide)
 
-    def _partition_of(self, group_id: str) -> int:
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that the group lives in."""
         topic = self._cluster.image.topics.get(CONSUMER_OFFSETS)
         if topic is None:
             raise KafkaError(ErrorCode.not_coordinator)
@@ -175,18 +179,19 @@ class GroupCoordinator:
         """OffsetCommit: one result for each partition."""
         return self._ask(ask.group_id, lambda shard, turn, _: shard.commit(turn, ask))
 
-    def fetch_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        member_epoch: int,
-        partitions: Sequence[tuple[str, int]] | None,
-    ) -> Answer[Mapping[tuple[str, int], CommittedOffset]]:
-        """OffsetFetch: those of the partitions (None: of all) that have an offset."""
-        return self._ask(
-            group_id,
-            lambda shard, *_: shard.fetch_offsets(group_id, member_id, member_epoch, partitions),
-        )
+    def txn_commit(self, ask: TxnCommit) -> Answer[list[ErrorCode]]:
+        """TxnOffsetCommit: one result for each partition. It is for the caller to verify that the
+        transaction is one, and that it reaches into this group's partition."""
+        return self._ask(ask.group_id, lambda shard, turn, _: shard.txn_commit(turn, ask))
+
+    def write_marker(self, partition: int, marker: Marker) -> Answer[None]:
+        """Write the end of a transaction into a partition of `__consumer_offsets`; what was
+        committed within it is seen from then on, or forgotten."""
+        return self._runtime.end_transaction(partition, marker)
+
+    def fetch_offsets(self, ask: FetchOffsets) -> Answer[Mapping[tuple[str, int], CommittedOffset]]:
+        """OffsetFetch: those of the partitions that have an offset."""
+        return self._ask(ask.group_id, lambda shard, *_: shard.fetch_offsets(ask))
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]]

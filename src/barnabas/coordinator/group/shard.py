@@ -8,9 +8,11 @@ from barnabas.config.group_settings import GroupSettings
 from barnabas.coordinator.group.asks import (
     Commit,
     CommittedOffset,
+    FetchOffsets,
     Leaver,
     Left,
     Listing,
+    TxnCommit,
 )
 from barnabas.coordinator.group.classic.groups import ClassicGroups
 from barnabas.coordinator.group.consumer.group import ConsumerGroup
@@ -47,6 +49,18 @@ class GroupShard:
             self.classic.apply(record)
         else:
             self.consumer.apply(record)
+
+    def apply_pending(self, record: Stored, producer_id: int) -> None:
+        """An offset that a producer has committed within its transaction. (Nobody writes anything
+        else in transactions.) The group is there from now on, whatever becomes of it."""
+        if isinstance(record, OffsetCommit):
+            self.offsets.apply_pending(record, producer_id)
+            if record.group not in self.groups:
+                self.classic.simple(record.group)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """A producer's transaction has ended."""
+        self.offsets.end_transaction(producer_id, committed=committed)
 
     def loaded(self, turn: GroupTurn) -> None:
         """Sessions begin anew; offsets without a group get the group they belong to."""
@@ -91,21 +105,23 @@ class GroupShard:
             group = self.classic.simple(ask.group_id)
         return self.offsets.commit(turn, group, ask)
 
-    def fetch_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        member_epoch: int,
-        partitions: Sequence[tuple[str, int]] | None,
-    ) -> Mapping[tuple[str, int], CommittedOffset]:
-        """Those of the partitions (None: of all) that have an offset; of a group that is not there,
-        none, whoever asks."""
+    def txn_commit(self, turn: GroupTurn, ask: TxnCommit) -> list[ErrorCode]:
+        """A producer commits within its transaction."""
+        return self.offsets.txn_commit(turn, self.groups.get(ask.group_id), ask)
+
+    def fetch_offsets(self, ask: FetchOffsets) -> Mapping[tuple[str, int], CommittedOffset]:
+        """Those of the partitions that have an offset; of a group that is not there, none, whoever
+        asks."""
+        group_id, stable = ask.group_id, ask.require_stable
         group = self.groups.get(group_id)
         if group is not None:
-            group.check_fetch(member_id, member_epoch)
-        if partitions is None:
-            return self.offsets.all_of(group_id)
-        found = ((each, self.offsets.fetch(group_id, *each)) for each in partitions)
+            group.check_fetch(ask.member_id, ask.member_epoch)
+        if ask.partitions is None:
+            return self.offsets.all_of(group_id, require_stable=stable)
+        found = (
+            (each, self.offsets.fetch(group_id, *each, require_stable=stable))
+            for each in ask.partitions
+        )
         return {partition: offset for partition, offset in found if offset is not None}
 
     def delete_offsets(

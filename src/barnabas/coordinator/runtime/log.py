@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol
 
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.transactions import Marker
 
 
@@ -31,7 +32,7 @@ class ShardLog(Protocol):
         ...
 
     def append(
-        self, batch: bytes, now_ms: int, guard: object | None = None
+        self, batch: bytes, now_ms: int, guard: VerificationGuard | None = None
     ) -> "asyncio.Future[None] | None":
         """Append at once. The future, if any, is done when the batch is committed.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, final
 
 from barnabas.cluster.image import Image
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.errors import KafkaError
 from barnabas.model.transactions import ProducerIdentity
 
@@ -50,7 +51,7 @@ class TransactionalWrite(NamedTuple, Generic[R]):
 
     producer: ProducerIdentity
     records: tuple[R, ...]
-    guard: object | None
+    guard: VerificationGuard | None
     """What the partition gave out before the transaction's coordinator was asked."""
 
 
@@ -98,7 +99,10 @@ class Turn(Generic[R]):
         self._apply(record)
 
     def write_in_transaction(
-        self, producer: ProducerIdentity, records: Iterable[R], guard: object | None = None
+        self,
+        producer: ProducerIdentity,
+        records: Iterable[R],
+        guard: VerificationGuard | None = None,
     ) -> None:
         """Have `records` written as part of a transaction, in answer to a request.
 

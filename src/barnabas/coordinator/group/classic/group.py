@@ -227,6 +227,23 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.rebalance_in_progress)
         member.touch(turn.monotonic_ms)
 
+    def check_txn_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        partitions: Iterable[tuple[bytes, int]] = (),  # noqa: ARG002 - classic groups do not know
+    ) -> None:
+        """A member of this generation, in whatever state the group is, or nobody in particular."""
+        if self.state is State.DEAD:
+            raise KafkaError(ErrorCode.coordinator_not_available)
+        names_nobody = not member_id and instance_id is None
+        if generation < 0 and (names_nobody or self.state is State.EMPTY):
+            return
+        self.roster.validated(member_id, instance_id)
+        if generation != self.generation:
+            raise KafkaError(ErrorCode.illegal_generation)
+
     def check_fetch(self, member_id: str, member_epoch: int) -> None:  # noqa: ARG002
         """Anybody may ask how far a classic group has got."""
         self._check_alive()

@@ -6,6 +6,7 @@ from typing import Final
 from barnabas.cluster.image import Image
 from barnabas.coordinator.assignors.spec import Partitions
 from barnabas.coordinator.group.asks import (
+    NO_GENERATION,
     Assignment,
     DescribedConsumer,
     DescribedConsumerGroup,
@@ -90,16 +91,26 @@ class ConsumerGroup(GroupState):
                 "OffsetCommit version 9 or above must be used by members using the consumer "
                 "group protocol",
             )
-        epoch = member.owns.epoch
-        if generation == epoch:
+        _check_commit_epoch(member, generation, partitions)
+
+    def check_txn_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        partitions: Iterable[tuple[bytes, int]],
+    ) -> None:
+        """As `check_commit`, in the words of those who know generations only."""
+        if generation < 0 and not self.members:
             return
-        if generation > epoch:
-            raise KafkaError(
-                ErrorCode.stale_member_epoch,
-                f"Received member epoch {generation} is newer than current member epoch {epoch}.",
-            )
-        for topic_id, partition in partitions:
-            _check_assigned_by(member, generation, topic_id, partition)
+        if generation == NO_GENERATION and not member_id and instance_id is None:
+            return
+        try:
+            _check_commit_epoch(self.member(member_id), generation, partitions)
+        except KafkaError as error:
+            if error.code is not ErrorCode.stale_member_epoch:
+                raise
+            raise KafkaError(ErrorCode.illegal_generation, error.message) from error
 
     def check_fetch(self, member_id: str, member_epoch: int) -> None:
         """Whether this member may ask for committed offsets; nobody in particular may always."""
@@ -190,6 +201,20 @@ def _mismatch(received: int, expected: int) -> KafkaError:
         f"The received member epoch {received} does not match the expected member epoch "
         f"{expected}.",
     )
+
+
+def _check_commit_epoch(
+    member: Member, epoch: int, partitions: Iterable[tuple[bytes, int]]
+) -> None:
+    current = member.owns.epoch
+    if epoch > current:
+        raise KafkaError(
+            ErrorCode.stale_member_epoch,
+            f"Received member epoch {epoch} is newer than current member epoch {current}.",
+        )
+    if epoch < current:
+        for topic_id, partition in partitions:
+            _check_assigned_by(member, epoch, topic_id, partition)
 
 
 def _check_assigned_by(member: Member, epoch: int, topic_id: bytes, partition: int) -> None:
