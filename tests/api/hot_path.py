@@ -13,6 +13,7 @@ from uuid import UUID
 from tests.api.conftest import KEYS, T, build
 
 from barnabas.ports.exchange import Later, Peer
+from barnabas.ports.work import Lane
 from barnabas.wire.messages import version_type
 from barnabas.wire.records.batch import stamp
 from barnabas.wire.records.record import Record, encode_batch
@@ -219,7 +220,7 @@ class HeldWork:
     def __len__(self) -> int:
         return len(self._held)
 
-    def run(self, job: Callable[[], V]) -> asyncio.Future[V]:
+    def run(self, job: Callable[[], V], lane: Lane = Lane.READ) -> asyncio.Future[V]:
         future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         self._held.append((job, future))
         return future

@@ -11,6 +11,7 @@ from barnabas.config.topic_config import TopicConfig
 from barnabas.log.recovery import LogPlace, load_log
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
+from barnabas.ports.work import Lane
 from barnabas.replica.partition import Partition
 from barnabas.sim.loop import run
 from barnabas.wire.records.record import encode_batch
@@ -27,7 +28,7 @@ class GatedWork:
     waiting: list[tuple[Callable[[], Any], "asyncio.Future[Any]"]] = field(default_factory=list)
     started: int = 0
 
-    def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+    def run(self, job: Callable[[], T], lane: Lane = Lane.READ) -> "asyncio.Future[T]":
         self.started += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.waiting.append((job, future))

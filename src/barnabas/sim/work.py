@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from barnabas.ports.work import Lane
+
 T = TypeVar("T")
 
 DELAY_S_MAX = 0.05
@@ -26,8 +28,8 @@ class SimWork:
         self._started = 0
         self._closed = False
 
-    def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """Do `job` later; the future is resolved then."""
+    def run(self, job: Callable[[], T], lane: Lane = Lane.READ) -> "asyncio.Future[T]":  # noqa: ARG002
+        """Do `job` later, in any lane after any other; the future is resolved then."""
         if self._closed:
             raise RuntimeError("no work can be submitted: it was closed")
         future: asyncio.Future[T] = self._loop.create_future()
