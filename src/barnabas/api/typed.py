@@ -6,15 +6,15 @@ same names stand for `int` and `str` when the program runs, and for kio's classe
 type-checked.
 """
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
-    from kio.schema.types import BrokerId, GroupId, ProducerId, TopicName
-    from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
+    from kio.schema.types import BrokerId, GroupId, ProducerId, TopicName, TransactionalId
+    from kio.static.primitive import TZAware, i8, i16, i32, i32Timedelta, i64
 else:
     BrokerId = ProducerId = i8 = i16 = i32 = i64 = int
-    GroupId = TopicName = str
+    GroupId = TopicName = TransactionalId = str
 
 __all__ = [
     "NO_THROTTLE",
@@ -22,15 +22,18 @@ __all__ = [
     "GroupId",
     "ProducerId",
     "TopicName",
+    "TransactionalId",
     "duration",
     "i8",
     "i16",
     "i32",
     "i64",
     "milliseconds",
+    "moment",
 ]
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 NO_THROTTLE: Final = cast("i32Timedelta", timedelta(0))
 """What every answer begins with: there are no quotas to wait for."""
@@ -44,3 +47,8 @@ def duration(milliseconds: int) -> "i32Timedelta":
 def milliseconds(duration: timedelta) -> int:
     """A time span of a message, as a number."""
     return duration // _MILLISECOND
+
+
+def moment(wall_ms: int) -> "TZAware":
+    """A point in time, as messages have it; those before 1970 stand for none."""
+    return cast("TZAware", _EPOCH + timedelta(milliseconds=wall_ms))
