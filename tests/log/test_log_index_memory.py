@@ -7,6 +7,7 @@ from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.log import PartitionLog
 from barnabas.log.segment import NOT_IN_MEMORY
+from barnabas.log.truncation import truncate_to
 from barnabas.world.memory import MemoryFile, MemoryFiles
 
 CONFIG = TopicConfig(segment_bytes=2_000, index_interval_bytes=150)
@@ -58,7 +59,7 @@ def test_nor_does_a_start(files: MemoryFiles, how: str) -> None:
 def test_a_segment_that_grows_again_is_indexed_again(files: MemoryFiles) -> None:
     log = written(files)
     cut = log.segments[1].base_offset + 3
-    log.truncate_to(cut, 0)
+    truncate_to(log, cut, 0)
     for _, value in EXPECTED[cut:]:
         append(log, batch(value))
     assert read_values(log) == EXPECTED

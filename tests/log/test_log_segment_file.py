@@ -10,6 +10,7 @@ from tests.log.conftest import append, batch, open_log
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.segment import Segment
+from barnabas.log.truncation import restart_at
 from barnabas.world.memory import MemoryFile, MemoryFiles
 
 _THREADS = 4
@@ -67,7 +68,7 @@ def test_a_reader_who_comes_after_the_removal_is_refused(files: MemoryFiles) -> 
     plan = log.plan_read(0, 1000, 3, at_least_one=True)
     search = log.timestamp_search(3)
     assert plan is not None
-    log.restart_at(0, 0)  # another file of the same name
+    restart_at(log, files, 0, 0)  # another file of the same name
     with pytest.raises(OSError, match=os.strerror(EBADF)):
         plan.read()
     with pytest.raises(OSError, match=os.strerror(EBADF)):

@@ -3,6 +3,7 @@
 from tests.log.conftest import NOW_MS, append, batch, open_log, read_values, sync
 
 from barnabas.config.topic_config import TopicConfig
+from barnabas.log.truncation import truncate_to
 from barnabas.sim.faults import Chances
 from barnabas.sim.files import SimFiles
 from barnabas.world.memory import MemoryFiles
@@ -87,7 +88,7 @@ def test_a_job_never_counts_for_more_than_the_log_has_left(files: MemoryFiles) -
         append(log, batch(b"%d" % number))
     job = log.sync_job()
     assert job is not None
-    log.truncate_to(1, NOW_MS)
+    truncate_to(log, 1, NOW_MS)
     log.synced(job)
     assert (log.recovery_point, log.end_offset) == (1, 1)
 

@@ -5,6 +5,7 @@ from tests.log.conftest import NOW_MS, append, batch, open_log, read_values
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
+from barnabas.log.truncation import restart_at, truncate_to
 from barnabas.world.memory import MemoryFiles
 
 CONFIG = TopicConfig(segment_bytes=400, index_interval_bytes=1)
@@ -24,7 +25,7 @@ def filled(files: MemoryFiles) -> PartitionLog:
 def test_every_batch_that_reaches_an_offset_goes(files: MemoryFiles, offset: int) -> None:
     log = filled(files)
     read_values(log)
-    log.truncate_to(offset, NOW_MS)
+    truncate_to(log, offset, NOW_MS)
     end = offset - offset % 2
     assert log.end_offset == end
     assert read_values(log) == [(n, b"%02d" % n) for n in range(end)]
@@ -40,14 +41,14 @@ def test_every_batch_that_reaches_an_offset_goes(files: MemoryFiles, offset: int
 def test_cutting_at_the_end_changes_nothing(files: MemoryFiles) -> None:
     log = filled(files)
     before = read_values(log)
-    log.truncate_to(24, NOW_MS)
-    log.truncate_to(99, NOW_MS)
+    truncate_to(log, 24, NOW_MS)
+    truncate_to(log, 99, NOW_MS)
     assert read_values(log) == before
 
 
 def test_beginning_anew_leaves_nothing_of_the_old(files: MemoryFiles) -> None:
     log = filled(files)
-    log.restart_at(500, NOW_MS)
+    restart_at(log, files, 500, NOW_MS)
     assert (log.start_offset, log.end_offset, log.recovery_point, log.size) == (500, 500, 500, 0)
     assert len(log.producers) == 0
     assert files.list("data/events-0") == ["00000000000000000500.log"]

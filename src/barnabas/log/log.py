@@ -6,36 +6,41 @@ plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files o
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple, NoReturn
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.index import TIME_ENTRY_BYTES
 from barnabas.log.producers import ProducerStates
-from barnabas.log.reading import ReadPlan, ReadResult, batches
+from barnabas.log.reading import ReadPlan, ReadResult
 from barnabas.log.retention import expired_segments, is_past_retention
 from barnabas.log.rewriting import rewrite
-from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas.log.rolling import should_roll
+from barnabas.log.segment import Segment
 from barnabas.log.snapshots import (
     encode_snapshot,
+    remove_snapshots,
     remove_stray_snapshots,
     restored_producers,
-    snapshots_in,
 )
 from barnabas.log.syncing import SyncJob, Unsynced
 from barnabas.log.timestamps import TimestampSearch
+from barnabas.log.transactions import ending_batch
+from barnabas.log.txn_index import AbortedSearch, AbortedTransaction, AbortedTransactions
 from barnabas.log.validation import check_batch, takes_batches_as_they_are
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.check import require
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import TopicPartition
+from barnabas.model.transactions import Marker
 from barnabas.ports.files import Buffer, Files
 from barnabas.wire.records.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
     NO_PRODUCER,
     BatchHeader,
+    parse_header,
     stamp,
     stamp_append_time,
     stamp_create_time,
@@ -81,6 +86,7 @@ class PartitionLog:
         self.recovery_point = self.end_offset
         """Everything below it is known to be on disk."""
         self.producers = ProducerStates()
+        self.aborted = AbortedTransactions(files, directory)
         self.epochs = LeaderEpochs()
         self.failure: str | None = None
         """Why the log takes no more writes, once a disk has failed under it."""
@@ -100,16 +106,24 @@ class PartitionLog:
         return check_batch(records, self.config, now_ms)
 
     def append(
-        self, records: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
     ) -> Appended:
-        """Store one checked batch at the end. `records` is stamped in place."""
+        """Store one checked batch at the end. `records` is stamped in place.
+
+        `guard`: what a batch that opens a transaction was verified under.
+        """
         self.require_healthy()
         append_time = -1
         size = header.length + LOG_OVERHEAD_BYTES
         if len(records) != size:
             records = records[:size]
         if header.producer_id > NO_PRODUCER:
-            repeat = self.producers.check(header)
+            repeat = self.producers.check(header, guard)
             if repeat is not None:
                 return Appended(repeat.first_offset, repeat.last_offset, repeat.timestamp, True)
         if self.config.message_timestamp_type == "LogAppendTime":
@@ -117,12 +131,65 @@ class PartitionLog:
             header = stamp_append_time(records, 0, header, now_ms)
         elif header.attributes & LOG_APPEND_TIME:
             header = stamp_create_time(records, 0, header)
-        if self._should_roll(header, size, now_ms):
+        if should_roll(self._active, self.config, header, self.end_offset, now_ms):
             self.roll(now_ms)
         first = self.end_offset
         stamp(records, 0, first, leader_epoch)
         self._write(records, header, first, leader_epoch, now_ms)
+        if header.producer_id > NO_PRODUCER:
+            self.producers.record(header, first, now_ms)
         return Appended(first, first + header.last_offset_delta, append_time, False)
+
+    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
+        """Store the end of a producer's transaction. KafkaError: it must not be, or can not be."""
+        self.require_healthy()
+        self.producers.check_marker(marker)
+        records = memoryview(bytearray(ending_batch(marker, now_ms)))
+        header = parse_header(records)
+        append_time = -1
+        if self.config.message_timestamp_type == "LogAppendTime":
+            append_time = now_ms
+            header = stamp_append_time(records, 0, header, now_ms)
+        if should_roll(self._active, self.config, header, self.end_offset, now_ms):
+            self.roll(now_ms)
+        offset = self.end_offset
+        stamp(records, 0, offset, leader_epoch)
+        ended = self.producers.ending(marker.producer_id, offset, aborted=not marker.committed)
+        if ended is not None and ended.aborted:
+            stable = self.producers.transactions.stable_after(ended)
+            aborted = AbortedTransaction.of(ended, stable)
+            self._write_aborting(aborted, records, header, leader_epoch, now_ms)
+        else:
+            self._write(records, header, offset, leader_epoch, now_ms)
+        self.producers.record_marker(header, marker.coordinator_epoch, offset, now_ms)
+        return Appended(offset, offset, append_time, False)
+
+    def _write_aborting(
+        self,
+        aborted: AbortedTransaction,
+        records: memoryview,
+        header: BatchHeader,
+        epoch: int,
+        now_ms: int,
+    ) -> None:
+        """A marker and its entry in the transaction index: both, or none.
+
+        The entry comes first. Were the marker there without it, readers would take what was
+        aborted for committed; an entry without a marker is removed by recovery.
+        """
+        base = self._active.base_offset
+        try:
+            self.aborted.write(base, aborted)
+            self._write(records, header, self.end_offset, epoch, now_ms)
+        except (OSError, KafkaError) as error:
+            try:
+                self.aborted.take_back(base)
+            except OSError as second:
+                self.fail(f"{error}; and its entry in the transaction index can not go: {second}")
+            if isinstance(error, OSError):
+                self._refuse(error)
+            raise
+        self.aborted.confirm(base, aborted)
 
     def _write(
         self, data: Buffer, header: BatchHeader, first: int, epoch: int, now_ms: int
@@ -142,8 +209,6 @@ class PartitionLog:
             segment.touched_ms = now_ms
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, first)
-        if header.producer_id > NO_PRODUCER:
-            self.producers.record(header, first, now_ms)
 
     def _undo_partial_write(self, segment: Segment, error: OSError) -> None:
         """A full disk refuses one batch and harms nothing else; whatever was written is cut off."""
@@ -151,6 +216,9 @@ class PartitionLog:
             segment.file.truncate(segment.size)
         except OSError as second:
             self.fail(f"{error}; and cutting the partial write failed: {second}")
+        self._refuse(error)
+
+    def _refuse(self, error: OSError) -> NoReturn:
         self._tell_refusal(error)
         raise KafkaError(
             ErrorCode.kafka_storage_error, f"Writing to {self.partition.directory} failed: {error}"
@@ -170,20 +238,6 @@ class PartitionLog:
     def fail(self, reason: str) -> None:
         """Take no more writes until the log was recovered by a restart."""
         self.failure = f"{self.partition.directory} is offline until a restart: {reason}"
-
-    def _should_roll(self, header: BatchHeader, size: int, now_ms: int) -> bool:
-        segment, config = self._active, self.config
-        if segment.size == 0:
-            return False
-        first, latest = segment.first_timestamp, header.max_timestamp
-        waited = latest - first if first >= 0 and latest >= 0 else now_ms - segment.created_ms
-        last_offset = self.end_offset + header.last_offset_delta
-        return (
-            segment.size + size > config.segment_bytes
-            or waited > config.segment_ms - (config.segment_jitter_ms and segment.jitter_ms(config))
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            or segment.index_entries * TIME_ENTRY_BYTES > config.segment_index_bytes
-        )
 
     def roll(self, now_ms: int) -> None:
         """Close the newest segment and begin another at the end offset."""
@@ -258,6 +312,15 @@ class PartitionLog:
         """A search for offsets by time, among records below `up_to`."""
         return TimestampSearch(tuple(self.segments), self.start_offset, up_to)
 
+    def aborted_search(self, first: int, up_to: int) -> AbortedSearch | None:
+        """How to find the aborted transactions among the offsets from `first` on, below `up_to`.
+
+        None: there are none.
+        """
+        if not self.aborted:
+            return None
+        return self.aborted.search(self._segment_of(first).base_offset, first, up_to)
+
     @property
     def size(self) -> int:
         """Bytes in all segments."""
@@ -305,9 +368,7 @@ class PartitionLog:
     def _side_files(self, dirty: list[Segment]) -> list[str]:
         """What recovery believes below the recovery point must be as durable as the data."""
         rolled = [segment for segment in dirty if segment is not self._active]
-        paths = [
-            s.path(suffix) for s in rolled for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
-        ]
+        paths = [s.path(suffix) for s in rolled for suffix in names.INDEX_SUFFIXES]
         paths += [segment.path(names.SNAPSHOT) for segment in dirty]
         if not self._directory_synced:
             paths.append(f"{self.directory}/{names.PARTITION_METADATA}")
@@ -366,6 +427,7 @@ class PartitionLog:
         self.segments = self.segments[count:]
         self._bases = self._bases[count:]
         self._hints.clear()
+        self.aborted.keep_only(self._bases)
         self.advance_start(max(self.start_offset, self.segments[0].base_offset))
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
@@ -377,59 +439,14 @@ class PartitionLog:
         self.segments = [*self.segments[:slot], new, *self.segments[until:]]
         self._bases = [segment.base_offset for segment in self.segments]
         self._hints.clear()
+        for segment in old:
+            self.aborted.forget(segment.base_offset)
+        self.aborted.load(new.base_offset, self._ends(new))
 
     def remove_snapshots_below(self, offset: int) -> None:
         """With the files of dropped segments, and not before: power loss may bring those back."""
         if self._files.exists(self.directory):
-            self._drop_snapshots(lambda each: each < offset)
-
-    def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove every batch that holds a record at or after `offset`, and what depends on it."""
-        if offset >= self.end_offset:
-            return
-        slot = max(bisect_right(self._bases, offset) - 1, 0)
-        for segment in self.segments[slot + 1 :]:
-            segment.close()
-            segment.remove_files()
-        self.keep_segments(slot + 1)
-        segment = self.segments[slot]
-        position = next(
-            (
-                at
-                for at, header in batches(segment, 0, segment.size)
-                if header.last_offset >= offset
-            ),
-            segment.size,
-        )
-        segment.truncate(position)
-        segment.file.sync()
-        self.sync_names()
-        self._rescan(segment, now_ms)
-        self.recovery_point = min(self.recovery_point, self.end_offset)
-        self.start_offset = min(self.start_offset, self.end_offset)
-        self.epochs.truncate_end(self.end_offset)
-
-    def _rescan(self, segment: Segment, now_ms: int) -> None:
-        """Renew what is known of the newest segment and its producers from its batches."""
-        segment.reset_indexes()
-        self.end_offset = segment.base_offset
-        for position, header in batches(segment, 0, segment.size):
-            segment.note(header, header.last_offset, position, self.config.index_interval_bytes)
-            self.end_offset = header.last_offset + 1
-        self.restore_producers(self.end_offset, now_ms)
-
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """Throw everything away and begin anew at `offset`."""
-        for segment in self.segments:
-            segment.close()
-            segment.remove_files()
-        self._drop_snapshots(lambda _: True)
-        self.segments = [Segment.create(self._files, self.directory, offset, now_ms)]
-        self.keep_segments(1)
-        self.start_offset = self.end_offset = self.recovery_point = offset
-        self.producers = ProducerStates()
-        self.epochs.truncate_end(offset)
-        self.sync_names()
+            remove_snapshots(self._files, self.directory, lambda each: each < offset)
 
     def keep_segments(self, count: int) -> None:
         """Forget all but the oldest `count` segments (their files are the caller's business)."""
@@ -437,10 +454,25 @@ class PartitionLog:
         self._bases = [segment.base_offset for segment in self.segments]
         self._active = self.segments[-1]
         self._hints.clear()
+        self.aborted.keep_only(self._bases)
+
+    def begin_anew(self, segment: Segment) -> None:
+        """Forget every segment, and all that was known, for an empty one."""
+        self.segments = [segment]
+        self.keep_segments(1)
+        self.start_offset = self.end_offset = self.recovery_point = segment.base_offset
+        self.producers = ProducerStates()
+        self.aborted.keep_only(())
+
+    def spans(self) -> list[tuple[Segment, int]]:
+        """Every segment with the offset that it ends before."""
+        return [(segment, self._ends(segment)) for segment in self.segments]
 
     def restore_producers(self, up_to: int, now_ms: int) -> None:
         """Renew what is known of producers, as of offset `up_to`, from snapshots and batches."""
-        spans = [(segment, self._ends(segment)) for segment in self.segments]
+        # Those of a log's lost end say nothing true about it.
+        remove_snapshots(self._files, self.directory, lambda offset: offset > up_to)
+        spans = self.spans()
         self.producers = restored_producers(self._files, self.directory, spans, up_to, now_ms)
 
     def sync_names(self) -> None:
@@ -448,17 +480,13 @@ class PartitionLog:
         self._files.sync_dir(self.directory)
         self._files.sync_dir(self.directory.rpartition("/")[0])
 
-    def _drop_snapshots(self, unwanted: Callable[[int], bool]) -> None:
-        for offset, path in snapshots_in(self._files, self.directory):
-            if unwanted(offset):
-                self._files.remove(path)
-
     # --- ending --------------------------------------------------------------------------------
 
     def close(self, *, clean: bool) -> None:
         """Release the files. `clean`: first save what makes the next start fast."""
         if clean and self.failure is None:
             self._active.write_indexes(sync=True)
+            self.aborted.sync(self._active.base_offset)
             self.write_snapshot(sync=True)
             self._files.replace(f"{self.directory}/{names.EPOCHS}", self.epochs.to_bytes())
             remove_stray_snapshots(self._files, self.directory, self.segments)

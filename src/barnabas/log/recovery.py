@@ -17,8 +17,12 @@ from barnabas.log.checkpoints import CheckpointError
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import PartitionLog
 from barnabas.log.reading import batches
+from barnabas.log.replay import aborted_in, replay
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
-from barnabas.log.snapshots import remove_stray_snapshots, replay
+from barnabas.log.snapshots import remove_stray_snapshots, restored_producers
+from barnabas.log.truncation import restart_at
+from barnabas.log.txn_index import TransactionIndexWriter
+from barnabas.model.errors import DecodeError
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.batch import (
@@ -90,7 +94,9 @@ def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
     log = PartitionLog(place.files, place.directory, place.partition, place.config, segments)
     log.epochs = _load_epochs(place)
     indexed = all(segment.has_index_files() for segment in segments)
-    if not (place.clean and indexed and _trust(log, now_ms)):
+    if place.clean and indexed and _trust(log, now_ms):
+        _load_transaction_indexes(log, place, len(segments), now_ms)
+    else:
         _recover(log, place, now_ms)
     log.epochs.truncate_end(log.end_offset)
     _apply_start_offset(log, place, now_ms)
@@ -177,12 +183,14 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
             break
         if slot < len(log.segments) - 1:
             segment.drop_indexes()
+    _load_transaction_indexes(log, place, first, now_ms)
     for slot, segment in enumerate(log.segments[:first]):
         # A segment that ends at the recovery point may have been rolled after that was written
         # down: then its indexes were never synced.
         ends_there = log.segments[slot + 1].base_offset >= place.recovery_point
         if ends_there or not segment.has_index_files():
             _rebuild_indexes(segment, log.config.index_interval_bytes)
+            _rebuild_transaction_index(log, place, slot, now_ms)
     log.recovery_point = min(place.recovery_point, log.end_offset)
     log.mark_unsynced(now_ms)
 
@@ -197,6 +205,20 @@ def _first_unproven(segments: list[Segment], recovery_point: int) -> int:
 
 def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace, now_ms: int) -> bool:
     """Check one segment and build its indexes; True when its tail was cut off."""
+    path = segment.path(names.TRANSACTION_INDEX)
+    aborted = TransactionIndexWriter(place.files, path, segment.base_offset)
+    cut = _recover_batches(log, segment, place, now_ms, aborted)
+    log.aborted.put(aborted.finish())
+    return cut
+
+
+def _recover_batches(
+    log: PartitionLog,
+    segment: Segment,
+    place: LogPlace,
+    now_ms: int,
+    transactions: TransactionIndexWriter,
+) -> bool:
     segment.reset_indexes()
     interval = log.config.index_interval_bytes
     for position, header, damage in scan(segment):
@@ -218,7 +240,9 @@ def _recover_segment(log: PartitionLog, segment: Segment, place: LogPlace, now_m
         segment.note(header, header.last_offset, position, interval)
         log.end_offset = header.last_offset + 1
         log.epochs.assign(header.leader_epoch, header.base_offset)
-        replay(log.producers, header, now_ms)
+        aborted = replay(log.producers, segment, position, header, now_ms)
+        if aborted is not None:
+            transactions.add(aborted)
     return False
 
 
@@ -273,6 +297,38 @@ def _rebuild_indexes(segment: Segment, interval: int) -> None:
     segment.name_synced = False
 
 
+def _load_transaction_indexes(log: PartitionLog, place: LogPlace, count: int, now_ms: int) -> None:
+    """Those of the oldest `count` segments; and whatever lies there without a segment goes."""
+    spans = log.spans()
+    bases = {segment.base_offset for segment, _ in spans}
+    found = set()
+    for name in place.files.list(place.directory):
+        base = names.offset_of(name, names.TRANSACTION_INDEX)
+        if base in bases:
+            found.add(base)
+        elif base is not None:
+            place.files.remove(f"{place.directory}/{name}")
+    for slot, (segment, end) in enumerate(spans[:count]):
+        if segment.base_offset not in found:
+            continue
+        try:
+            log.aborted.load(segment.base_offset, end)
+        except DecodeError as error:
+            path = segment.path(names.TRANSACTION_INDEX)
+            logger.warning("%s is built anew: it holds %s", path, error)
+            _rebuild_transaction_index(log, place, slot, now_ms)
+
+
+def _rebuild_transaction_index(log: PartitionLog, place: LogPlace, slot: int, now_ms: int) -> None:
+    """From the batches of a segment, and what was open when it began."""
+    segment = log.segments[slot]
+    states = restored_producers(
+        place.files, place.directory, log.spans(), segment.base_offset, now_ms
+    )
+    log.aborted.rebuild(segment.base_offset, aborted_in(states, segment, now_ms))
+    segment.name_synced = False
+
+
 def _apply_start_offset(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
     start = max(place.start_offset, log.segments[0].base_offset)
     if start > log.end_offset:
@@ -280,6 +336,6 @@ def _apply_start_offset(log: PartitionLog, place: LogPlace, now_ms: int) -> None
             "%s: begins anew at offset %d; the records before it had been deleted",
             log.directory, start,
         )  # fmt: skip
-        log.restart_at(start, now_ms)
+        restart_at(log, place.files, start, now_ms)
     log.start_offset = start
     log.epochs.truncate_start(start)

@@ -7,7 +7,7 @@ a retry of an older batch is recognised across a restart too.
 
 import logging
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from crc32c import crc32c
@@ -15,10 +15,10 @@ from crc32c import crc32c
 from barnabas.log import names
 from barnabas.log.producers import Producer, ProducerStates, StoredBatch
 from barnabas.log.reading import batches
+from barnabas.log.replay import replay
 from barnabas.log.segment import Segment
 from barnabas.model.errors import DecodeError
 from barnabas.ports.files import Files
-from barnabas.wire.records.batch import NO_PRODUCER, BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,9 @@ def encode_snapshot(producers: Iterable[tuple[int, Producer]]) -> bytes:
     rows = bytearray()
     count = 0
     for producer_id, producer in producers:
-        batches: Iterable[StoredBatch] = producer.batches or (StoredBatch(-1, -1, -1, -1, -1),)
+        batches: Iterable[StoredBatch] = producer.batches or (
+            StoredBatch(-1, -1, -1, -1, producer.seen_ms),
+        )
         for batch in batches:
             rows += _ROW.pack(
                 producer_id,
@@ -71,12 +73,15 @@ def decode_snapshot(data: bytes, now_ms: int) -> dict[int, Producer]:
         producer.seen_ms = timestamp if timestamp >= 0 else now_ms
         producer.coordinator_epoch = coordinator
         producer.transaction_start = start
-        if last_offset >= 0:
-            first_sequence = (last_sequence - delta) & _SEQUENCE_MASK
-            batch = StoredBatch(
-                first_sequence, last_sequence, last_offset - delta, last_offset, timestamp
-            )
-            producer.batches.append(batch)
+        if last_offset < 0:
+            producer.marker_timestamp = timestamp
+            continue
+        numbered = last_sequence >= 0
+        first_sequence = (last_sequence - delta) & _SEQUENCE_MASK if numbered else last_sequence
+        batch = StoredBatch(
+            first_sequence, last_sequence, last_offset - delta, last_offset, timestamp
+        )
+        producer.batches.append(batch)
     return producers
 
 
@@ -103,15 +108,14 @@ def remove_stray_snapshots(files: Files, directory: str, segments: Sequence[Segm
 def restored_producers(
     files: Files, directory: str, spans: list[tuple[Segment, int]], up_to: int, now_ms: int
 ) -> ProducerStates:
-    """Load the newest sound snapshot at or below `up_to`, then replay headers up to there.
+    """Load the newest sound snapshot at or below `up_to`, then replay batches up to there.
 
-    Snapshots that are damaged, or newer than the log, are removed.
+    Snapshots that are damaged are removed.
     """
     states = ProducerStates()
     replay_from = spans[0][0].base_offset
     for offset, path in snapshots_in(files, directory):
         if offset > up_to:
-            files.remove(path)
             continue
         try:
             states.restore(decode_snapshot(files.read(path), now_ms).items())
@@ -124,18 +128,14 @@ def restored_producers(
     for segment, end in spans:
         if end <= replay_from or segment.base_offset >= up_to:
             continue
-        for _, header in batches(segment, 0, segment.size):
+        for position, header in batches(segment, 0, segment.size):
             if replay_from <= header.base_offset < up_to:
-                replay(states, header, now_ms)
+                replay(states, segment, position, header, now_ms)
     return states
 
 
-def replay(states: ProducerStates, header: BatchHeader, now_ms: int) -> None:
-    """Remember a batch that was found in the log, if it is a producer's.
-
-    Its timestamp is the best guess at when the producer was heard of; without one it is now, since
-    the producer would be forgotten at once otherwise.
-    """
-    if header.producer_id > NO_PRODUCER:
-        seen_ms = header.max_timestamp if header.max_timestamp >= 0 else now_ms
-        states.record(header, header.base_offset, seen_ms)
+def remove_snapshots(files: Files, directory: str, unwanted: Callable[[int], bool]) -> None:
+    """Remove the snapshots of these offsets."""
+    for offset, path in snapshots_in(files, directory):
+        if unwanted(offset):
+            files.remove(path)

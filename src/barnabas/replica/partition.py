@@ -12,8 +12,11 @@ from typing import Final
 from barnabas.log.log import Appended, PartitionLog
 from barnabas.log.reading import ReadResult
 from barnabas.log.syncing import SyncJob, SyncPostponedError
+from barnabas.log.txn_index import AbortedTransaction
+from barnabas.log.verification import VerificationGuard
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.ports.work import Work
+from barnabas.model.transactions import Marker
+from barnabas.ports.work import Lane, Work
 from barnabas.replica.parked import ParkedAppends, ParkedFetch
 from barnabas.wire.records.batch import BatchHeader
 
@@ -21,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 _POSTPONED_SYNC_S: Final = 1.0
 """When a sync that found no room is tried again."""
+
+_MARKER_BYTES: Final = 78
+"""A batch of one record, of a key of four bytes and a value of six."""
 
 
 class Partition:
@@ -30,10 +36,12 @@ class Partition:
         "_commits",
         "_disk_failed",
         "_fetches",
+        "_stable_fetches",
         "_stopped",
         "_sync_again",
         "_syncing",
         "_syncs",
+        "_told_stable",
         "_uncommitted_bytes",
         "_unsynced_count",
         "_work",
@@ -63,40 +71,96 @@ class Partition:
         self._commits = ParkedAppends()
         self._syncs = ParkedAppends()
         self._fetches: set[ParkedFetch] = set()
+        self._stable_fetches: set[ParkedFetch] = set()
+        """Those of readers of committed records."""
+        self._told_stable = (self.high_watermark, self.high_watermark)
+        """Last stable offset and high watermark that these know of."""
         self._unsynced_count = 0
         self._uncommitted_bytes = 0
         self._syncing: asyncio.Future[None] | None = None
         self._sync_again = False
         self._stopped = False
 
+    # --- transactions --------------------------------------------------------------------------
+
     @property
     def last_stable_offset(self) -> int:
-        """What `read_committed` may see; there are no open transactions yet."""
-        return self.high_watermark
+        """What `read_committed` may see: all before it is committed, and of no open transaction."""
+        transactions = self.log.producers.transactions
+        if not transactions:
+            return self.high_watermark
+        unstable = transactions.first_unstable(self.high_watermark)
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log.start_offset)
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a batch of this producer belongs to a transaction that is open here already."""
+        return self.log.producers.has_open_transaction(producer_id, epoch)
+
+    def begin_verification(
+        self, header: BatchHeader, now_ms: int, *, bumps_epochs: bool
+    ) -> VerificationGuard:
+        """The guard under which the coordinator is asked about a transactional batch.
+
+        `bumps_epochs`: the producer begins every transaction with an epoch of its own (KIP-890).
+        INVALID_PRODUCER_EPOCH: a newer one has been here.
+        """
+        return self.log.producers.begin_verification(header, now_ms, bumps_epochs=bumps_epochs)
+
+    def aborted_transactions(
+        self, first: int, up_to: int
+    ) -> "list[AbortedTransaction] | asyncio.Future[list[AbortedTransaction]]":
+        """What was aborted among the offsets from `first` on, below `up_to`."""
+        search = self.log.aborted_search(first, up_to)
+        if search is None:
+            return []
+        found = search.read_cached()
+        return self._work.run(search.read) if found is None else found
 
     # --- appending -----------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview, header: BatchHeader, now_ms: int
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
     ) -> tuple[Appended, "asyncio.Future[None] | None"]:
-        """Append a checked batch. The future, if any, is done when it may be acknowledged."""
-        log = self.log
-        appended = log.append(records, header, self.leader_epoch, now_ms)
-        end = appended.last_offset + 1
+        """Append a checked batch. The future, if any, is done when it may be acknowledged.
+
+        INVALID_TXN_STATE: it would open a transaction, and no valid guard came with it.
+        """
+        appended = self.log.append(records, header, self.leader_epoch, now_ms, guard)
         if appended.repeated:
-            return appended, self._promised(end)
-        flush_messages = log.config.flush_messages
+            return appended, self._promised(appended.last_offset + 1)
+        return appended, self._acknowledged(appended, len(records), header.count)
+
+    def append_marker(
+        self, marker: Marker, now_ms: int
+    ) -> tuple[Appended, "asyncio.Future[None] | None"]:
+        """Append the end of a transaction, as `append` does a batch. KafkaError:
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR."""
+        appended = self.log.append_marker(marker, self.leader_epoch, now_ms)
+        return appended, self._acknowledged(appended, _MARKER_BYTES, 1)
+
+    def _acknowledged(
+        self, appended: Appended, size: int, count: int
+    ) -> "asyncio.Future[None] | None":
+        """What has to be waited for before a batch that was written is acknowledged."""
+        flush_messages = self.log.config.flush_messages
+        end = appended.last_offset + 1
         if flush_messages == 1 or appended.first_offset > self.high_watermark:
             # (The latter: it was 1 a moment ago, and what came before still waits for its sync.)
-            self._uncommitted_bytes += len(records)
+            self._uncommitted_bytes += size
             self.sync()
-            return appended, self._commits.park(end)
-        self._commit(log.end_offset, len(records))
-        self._unsynced_count += header.count
+            return self._commits.park(end)
+        self._commit(end, size)
+        self._unsynced_count += count
         if self._unsynced_count >= flush_messages:
             self.sync()
-            return appended, self._syncs.park(end)
-        return appended, None
+            return self._syncs.park(end)
+        return None
 
     def _promised(self, end: int) -> "asyncio.Future[None] | None":
         """What a repeated batch has to wait for: the same as the batch it repeats."""
@@ -110,6 +174,23 @@ class Partition:
         self._commits.release(offset)
         if self._fetches:
             for fetch in tuple(self._fetches):
+                fetch.arrived(size)
+        if self._stable_fetches:
+            self._tell_stable(size)
+
+    def _tell_stable(self, size: int) -> None:
+        """Tell readers of committed records of what they may see by now.
+
+        How many bytes the end of a transaction sets free, nobody has counted: enough to look.
+        """
+        (told, watermark), stable = self._told_stable, self.last_stable_offset
+        self._told_stable = stable, self.high_watermark
+        if stable == told:
+            return
+        for fetch in tuple(self._stable_fetches):
+            if told < watermark:
+                fetch.wake()
+            else:
                 fetch.arrived(size)
 
     # --- syncing -------------------------------------------------------------------------------
@@ -125,7 +206,7 @@ class Partition:
         job = self.log.sync_job()
         if job is None:
             return
-        self._syncing = self._work.run(job.run)
+        self._syncing = self._work.run(job.run, Lane.SYNC)
         self._syncing.add_done_callback(lambda done: self._synced(job, done))
 
     def durable(self) -> "asyncio.Future[None] | None":
@@ -194,17 +275,22 @@ class Partition:
                 return result
             offset = following
 
-    def park_fetch(self, fetch: ParkedFetch) -> None:
-        """Tell `fetch` about every commit from now on."""
-        self._fetches.add(fetch)
+    def park_fetch(self, fetch: ParkedFetch, *, committed_only: bool = False) -> None:
+        """Tell `fetch` about every commit from now on, or every move of the last stable offset."""
+        if committed_only:
+            self._told_stable = self.last_stable_offset, self.high_watermark
+            self._stable_fetches.add(fetch)
+        else:
+            self._fetches.add(fetch)
 
     def unpark_fetch(self, fetch: ParkedFetch) -> None:
         """It waits no more."""
         self._fetches.discard(fetch)
+        self._stable_fetches.discard(fetch)
 
     def wake_fetches(self) -> None:
         """Let everybody who waits for bytes read again and answer."""
-        for fetch in tuple(self._fetches):
+        for fetch in (*self._fetches, *self._stable_fetches):
             fetch.wake()
 
     # --- ending --------------------------------------------------------------------------------
