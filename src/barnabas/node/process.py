@@ -44,7 +44,7 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
         clock=RealClock(),
         entropy=RealEntropy(),
         files=files,
-        work=ThreadWork(),
+        work=ThreadWork(processes=not memory),
         open_coordination=lambda: EmbeddedCoordination(store),
         descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )

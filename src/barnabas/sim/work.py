@@ -3,9 +3,10 @@
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
-from barnabas.ports.work import Lane
+from barnabas.ports.work import Caller, JobCancelledError, Lane
 
 T = TypeVar("T")
 
@@ -27,6 +28,7 @@ class SimWork:
         self._waiting: dict[int, _Job] = {}
         self._started = 0
         self._closed = False
+        self._apart: _Teller | None = None
 
     def run(self, job: Callable[[], T], lane: Lane = Lane.READ) -> "asyncio.Future[T]":  # noqa: ARG002
         """Do `job` later, in any lane after any other; the future is resolved then."""
@@ -38,6 +40,18 @@ class SimWork:
         timer = self._loop.call_later(self._random.uniform(0, longest), self._perform, number)
         self._waiting[number] = _Job(job, future, timer)
         return future
+
+    def run_apart(
+        self, job: Callable[[Caller], T], told: Callable[[Any], None]
+    ) -> "asyncio.Future[T]":
+        """Do a long job later, all of it at one moment."""
+        self._apart = _Teller(told)
+        return self.run(partial(job, self._apart))
+
+    async def stop_apart(self) -> None:
+        """A long job that has not begun yet ends when it does."""
+        if self._apart is not None:
+            self._apart.cancelled = True
 
     def close(self) -> None:
         """Do what is waiting now, in the order it was due, and stop."""
@@ -64,6 +78,21 @@ class SimWork:
             waiting.future.set_exception(error)
         else:
             waiting.future.set_result(answer)
+
+
+class _Teller:
+    """Who has asked for a long job."""
+
+    def __init__(self, told: Callable[[Any], None]) -> None:
+        self._told = told
+        self.cancelled = False
+
+    def tell(self, part: object) -> None:
+        self._told(part)
+
+    def check(self) -> None:
+        if self.cancelled:
+            raise JobCancelledError
 
 
 class _Job:
