@@ -10,7 +10,7 @@ from barnabas.wire.records.control import EndTransactionMarker, marker_batch
 
 
 class LooseLog:
-    """Commits at once, unless it is told to `hold`."""
+    """Commits at once, unless it is told to `hold`. Old epochs of producers are fenced."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, bytes]] = []
@@ -20,6 +20,9 @@ class LooseLog:
         self.committed = 0
         self.hold = False
         self.refuses = False
+        self.refuses_from: int | None = None
+        self.epochs: dict[int, int] = {}
+        self.guards: list[VerificationGuard | None] = []
         self.unreadable = 0
         self.segments: list[int] = []
         self.held: list[asyncio.Future[None]] = []
@@ -31,11 +34,15 @@ class LooseLog:
     def append(
         self, batch: bytes, now_ms: int, guard: VerificationGuard | None = None
     ) -> "asyncio.Future[None] | None":
-        if self.refuses:
+        if self.refuses or self.end_offset == self.refuses_from:
             raise KafkaError(ErrorCode.kafka_storage_error, "No space left on device.")
         memory = bytearray(batch)
         stamp(memory, 0, self.end_offset, 0)
         header = parse_header(memory)
+        if header.producer_epoch < self.epochs.get(header.producer_id, -1):
+            raise KafkaError(ErrorCode.invalid_producer_epoch)
+        self.epochs[header.producer_id] = header.producer_epoch
+        self.guards.append(guard)
         self.batches.append((header.last_offset, bytes(memory)))
         self.end_offset = header.last_offset + 1
         if not self.hold:
