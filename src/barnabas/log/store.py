@@ -61,12 +61,16 @@ class LogStore:
             self.clean = self._is_marked = files.exists(f"{self.root}/{names.CLEAN_SHUTDOWN}")
             self._recovery_points = self._checkpoint(names.RECOVERY_POINTS)
             self._starts = self._checkpoint(names.LOG_STARTS)
+            self.cleaned_to = self._checkpoint(names.CLEANER_OFFSETS)
+            """Up to where compaction has got with each log."""
             self._sweep_deleted()
         except BaseException:
             self._lock.release()
             raise
         self._checkpointed = self._recovery_points.keys() | self._starts.keys()
+        self._checkpointed |= self.cleaned_to.keys()
         """Of which partitions the files speak."""
+        self._cleaned_written = dict(self.cleaned_to)
 
     def _take_mark(self) -> None:
         """From the first log on, things change: the last stop's mark is no longer true."""
@@ -190,6 +194,7 @@ class LogStore:
         self._unopened.discard(partition)
         self._starts.pop(partition, None)
         self._recovery_points.pop(partition, None)
+        self.cleaned_to.pop(partition, None)
 
     def drop_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
         """Let retention's segments go: out of the log now, off the disk later."""
@@ -208,6 +213,10 @@ class LogStore:
 
         self._doom(log.config.file_delete_delay_ms, remove)
 
+    def discard(self, log: PartitionLog, remove: Callable[[], None]) -> None:
+        """Remove files that `log` needs no more, once nobody can be reading them."""
+        self._doom(log.config.file_delete_delay_ms, remove)
+
     def _doom(self, delay_ms: int, remove: Callable[[], None]) -> None:
         self._doomed.append(_Doomed(self._clock.monotonic() + delay_ms / 1000, remove))
 
@@ -223,6 +232,7 @@ class LogStore:
         opened = list(self.logs.items())
         points = self._recovery_points | {tp: log.proven_offset for tp, log in opened}
         starts = self._starts | {tp: log.start_offset for tp, log in opened if log.start_offset > 0}
+        cleaned = dict(self.cleaned_to)
         self._checkpoints_begun += 1
         number = self._checkpoints_begun
 
@@ -232,7 +242,10 @@ class LogStore:
                     return  # A younger one was quicker, and says all that this one would.
                 write_offsets(self.files, f"{self.root}/{names.LOG_STARTS}", starts)
                 write_offsets(self.files, f"{self.root}/{names.RECOVERY_POINTS}", points)
-                self._checkpointed = points.keys() | starts.keys()
+                if cleaned != self._cleaned_written:
+                    write_offsets(self.files, f"{self.root}/{names.CLEANER_OFFSETS}", cleaned)
+                    self._cleaned_written = cleaned
+                self._checkpointed = points.keys() | starts.keys() | cleaned.keys()
                 self._checkpoints_written = number
 
         return run
