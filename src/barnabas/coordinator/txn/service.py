@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_ErrandKey = tuple[int, str]
+"""Partition and transactional id."""
+
 _AGAIN_MS: Final = 20
 _AGAIN_MS_MAX: Final = 2_000
 
@@ -75,7 +78,9 @@ class TransactionCoordinator:
         self._markers = markers
         self._new_producer_id = new_producer_id
         self._creation: asyncio.Lock = asyncio.Lock()
-        self._errands: dict[tuple[int, str], asyncio.Task[None]] = {}
+        self._errands: dict[_ErrandKey, asyncio.Task[None]] = {}
+        self._patience_ms: dict[_ErrandKey, int] = {}
+        """Of those whose end could not be written, though every marker was."""
         self._runtime: Runtime[Record, TransactionShard] = Runtime(
             TRANSACTION_STATE,
             self._new_shard,
@@ -234,8 +239,14 @@ class TransactionCoordinator:
         """Producer ids are not for nothing: one is taken when a shard can not do without."""
         answer = await _settled(ask(NO_PRODUCER_ID) if first is None else first)
         while not isinstance(answer, ProducerIdentity):
-            answer = await _settled(ask(await self._new_producer_id()))
+            answer = await _settled(ask(await self._take_producer_id()))
         return answer
+
+    async def _take_producer_id(self) -> int:
+        try:
+            return await self._new_producer_id()
+        except (BarnabasError, CoordinationError) as error:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress, str(error)) from error
 
     # --- looking -------------------------------------------------------------------------------
 
@@ -266,11 +277,11 @@ class TransactionCoordinator:
         except KafkaError:
             return  # The topic is gone, and every transaction with it.
         if isinstance(errand, Prepared):
-            self._start(key, self._end_everywhere(errand.transaction, errand.coordinator_epoch))
+            self._start(key, self._finish(key, errand.transaction, errand.coordinator_epoch))
         elif key not in self._errands:
             self._start(key, self._abort_timed_out(errand.transaction))
 
-    def _start(self, key: tuple[int, str], work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, key: _ErrandKey, work: Coroutine[Any, Any, None]) -> None:
         earlier = self._errands.pop(key, None)
         if earlier is not None:
             earlier.cancel()
@@ -286,29 +297,41 @@ class TransactionCoordinator:
     def _stop_errands(self, partition: int) -> None:
         for key in [key for key in self._errands if key[0] == partition]:
             self._errands.pop(key).cancel()
+        for key in [key for key in self._patience_ms if key[0] == partition]:
+            del self._patience_ms[key]
 
-    async def _end_everywhere(self, prepared: Transaction, coordinator_epoch: int) -> None:
-        """Write the markers, as often as it takes, and then that they are written. Who is not in
-        office any more leaves that to whoever is."""
+    async def _finish(self, key: _ErrandKey, prepared: Transaction, coordinator_epoch: int) -> None:
+        """Have the markers written, and then that they are. Where that fails, the shard is loaded
+        anew and says once more what was prepared: not at once again, as markers take room too."""
+        waited_ms = self._patience_ms.pop(key, 0)
+        await asyncio.sleep(waited_ms / 1000)
+        if not await self._write_markers(prepared, coordinator_epoch):
+            return
+        try:
+            await _settled(self._ask(key[1], lambda shard, turn, _: shard.complete(turn, prepared)))
+        except KafkaError as error:
+            logger.warning("the end of %s is still to be written: %s", key[1], error)
+            self._patience_ms[key] = min(max(waited_ms * 2, _AGAIN_MS), _AGAIN_MS_MAX)
+
+    async def _write_markers(self, prepared: Transaction, coordinator_epoch: int) -> bool:
+        """As often as it takes. Whoever is not in office any more leaves it to whoever is."""
         marker = prepared.marker(coordinator_epoch)
-        remaining: Collection[TopicPartition] = prepared.partitions
+        remaining = self._existing(prepared.partitions)
         again_ms = _AGAIN_MS
-        while True:
+        while remaining:
             if not self._at_shard(prepared, lambda shard, _: shard.awaits_markers(prepared)):
-                return
-            remaining = self._existing(remaining)
+                return False
+            try:
+                results = await self._markers.write(marker, remaining)
+            except Exception:
+                logger.exception("a defect where markers are written: it is tried again")
+                results = {}
+            remaining = _unsettled(prepared, remaining, results)
             if remaining:
-                try:
-                    results = await self._markers.write(marker, remaining)
-                except Exception:
-                    logger.exception("a defect where markers are written: it is tried again")
-                    results = {}
-                remaining = _unsettled(prepared, remaining, results)
-            if not remaining:
-                break
-            await asyncio.sleep((again_ms + self._entropy.below(again_ms)) / 1000)
-            again_ms = min(again_ms * 2, _AGAIN_MS_MAX)
-        self._at_shard(prepared, lambda shard, turn: shard.complete(turn, prepared))
+                await asyncio.sleep((again_ms + self._entropy.below(again_ms)) / 1000)
+                again_ms = min(again_ms * 2, _AGAIN_MS_MAX)
+                remaining = self._existing(remaining)
+        return True
 
     def _existing(self, partitions: Iterable[TopicPartition]) -> Sequence[TopicPartition]:
         """Without those that were deleted meanwhile: nobody will ever read their markers."""
@@ -321,8 +344,8 @@ class TransactionCoordinator:
 
     async def _abort_timed_out(self, transaction: Transaction) -> None:
         try:
-            new_producer_id = await self._new_producer_id()
-        except (BarnabasError, CoordinationError) as error:
+            new_producer_id = await self._take_producer_id()
+        except KafkaError as error:
             name = transaction.transactional_id
             logger.warning("%s has timed out and has to wait for a producer id: %s", name, error)
             return
