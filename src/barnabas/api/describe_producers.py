@@ -1,7 +1,8 @@
 """DescribeProducers: v0
 
-Behaviour: the producers each partition remembers, with their newest sequence number. Only
-idempotent producers leave a trace; there are no open transactions. Each partition is told once.
+Behaviour: the producers each partition remembers, with their newest sequence number, and where
+the open transaction of each began, if it has one. Only idempotent and transactional producers
+leave a trace. Each partition is told once.
 
 Version notes: v0 only.
 """
@@ -62,7 +63,7 @@ def _producer(producer_id: int, producer: Producer) -> ProducerState:
         producer_id=ProducerId(producer_id),
         producer_epoch=i32(producer.epoch),
         last_sequence=i32(producer.last_sequence),
-        last_timestamp=i64(producer.batches[-1].timestamp if producer.batches else -1),
+        last_timestamp=i64(producer.last_timestamp),
         coordinator_epoch=i32(producer.coordinator_epoch),
         current_txn_start_offset=i64(producer.transaction_start),
     )

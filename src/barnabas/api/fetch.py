@@ -1,8 +1,9 @@
 """Fetch: v4-18
 
 Behaviour: whole, checked batches from the one that holds the asked offset on, up to the high
-watermark (or the last stable offset for read_committed); the first batch always comes whole,
-however small the limits. Too few bytes: the request waits, once, until enough have come or its
+watermark (for read_committed up to the last stable offset, and with them the transactions among
+them that were aborted, for the reader to leave out); the first batch always comes whole, however
+small the limits. Too few bytes: the request waits, once, until enough have come or its
 time is over, then reads again. Bytes that are not cached are read off the loop. A partition that
 is named twice is answered once. There are no followers, so whoever claims to be one is refused.
 
@@ -12,12 +13,14 @@ diverging epoch. v13 topic ids. v15 replica state. v16 node endpoints. v17, v18 
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.api.context import Services, check_leader_epoch, hosted_partition
 from barnabas.api.fetch_sessions import NO_SESSION, Resolved, TopicKey, Wanted
 from barnabas.log.reading import ReadResult
+from barnabas.log.txn_index import AbortedTransaction
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.exchange import Frames, Later, Peer, Reply
 from barnabas.replica.parked import ParkedFetch
@@ -40,6 +43,31 @@ _ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
 _NOT_HERE: Final = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 
 _Read = ReadResult | asyncio.Future[ReadResult] | None
+_Aborted = Sequence[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Cold:
+    """What a row of the answer still waits for: its records, or just what was aborted in them."""
+
+    row: int
+    partition: Partition
+    offset: int
+    read: "ReadResult | asyncio.Future[ReadResult]"
+    aborted: "asyncio.Future[list[AbortedTransaction]] | None" = None
+
+    async def fill(self, result: FetchPartitionResult) -> FetchPartitionResult:
+        """The row with everything in it."""
+        read = await self.read if isinstance(self.read, asyncio.Future) else self.read
+        if result.aborted is None:
+            return result._replace(records=read.data)
+        found = self.aborted or self.partition.aborted_transactions(self.offset, read.next_offset)
+        aborted = await found if isinstance(found, asyncio.Future) else found
+        return result._replace(records=read.data, aborted=_told(aborted))
+
+
+def _told(aborted: list[AbortedTransaction]) -> _Aborted:
+    return [(each.producer_id, each.first_offset) for each in aborted]
 
 
 @dataclass(slots=True)
@@ -50,7 +78,7 @@ class _Reading:
     size: int = 0
     failed: bool = False
     rows: list[tuple[TopicKey, FetchPartitionResult]] = field(default_factory=list)
-    cold: list[tuple[int, "asyncio.Future[ReadResult]"]] = field(default_factory=list)
+    cold: list[_Cold] = field(default_factory=list)
 
 
 def handle(services: Services, _peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
@@ -144,26 +172,37 @@ def _read_one(
             partition, part, stable if committed_only else partition.high_watermark, reading
         )
     records: bytes | memoryview = b""
+    aborted: _Aborted | None = () if committed_only else None
     if isinstance(read, asyncio.Future):
-        reading.cold.append((len(reading.rows), read))
+        reading.cold.append(_Cold(len(reading.rows), partition, part.fetch_offset, read))
         # What will come is not known yet: room is kept for the most that can.
         reading.budget -= min(part.max_bytes, log.size)
     elif read is not None:
         records = read.data
         reading.size += len(records)
         reading.budget -= len(records)
+        if committed_only and log.aborted:
+            aborted = _aborted_in(partition, part.fetch_offset, read, reading)
     return FetchPartitionResult(
         part.index,
         0,
         partition.high_watermark,
         stable,
         log.start_offset,
-        () if committed_only else None,
+        aborted,
         -1,
         records,
         None,
         diverging,
     )
+
+
+def _aborted_in(partition: Partition, offset: int, read: ReadResult, reading: _Reading) -> _Aborted:
+    found = partition.aborted_transactions(offset, read.next_offset)
+    if isinstance(found, asyncio.Future):
+        reading.cold.append(_Cold(len(reading.rows), partition, offset, read, found))
+        return ()
+    return _told(found)
 
 
 def _check(partition: Partition, part: FetchPartition, request: FetchRequest) -> None:
@@ -215,8 +254,9 @@ async def _answer_later(
             _find(services, version, topic, part.index) for topic, part in resolved.wanted
         ]
     parked = ParkedFetch(request.min_bytes - reading.size, request.max_wait_ms / 1000)
+    committed_only = request.isolation_level == _READ_COMMITTED
     for partition in partitions:
-        partition.park_fetch(parked)
+        partition.park_fetch(parked, committed_only=committed_only)
     try:
         await parked.done
     finally:
@@ -245,13 +285,13 @@ def _unmoved(
 
 async def _answer_cold(header: RequestHeader, resolved: Resolved, reading: _Reading) -> Frames:
     """Put in what had to come from the disk."""
-    for row, future in reading.cold:
-        topic, result = reading.rows[row]
+    for cold in reading.cold:
+        topic, result = reading.rows[cold.row]
         try:
-            result = result._replace(records=(await future).data)
+            result = await cold.fill(result)
         except (KafkaError, OSError) as error:
             result = _failed(result.index, error)
-        reading.rows[row] = (topic, result)
+        reading.rows[cold.row] = (topic, result)
     return _answer(header, resolved, reading)
 
 
