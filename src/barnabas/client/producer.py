@@ -195,7 +195,7 @@ class Producer:
         try:
             if self._transactions is not None:
                 self._transactions.abort()
-            if self._raw.flush(-1 if timeout is None else timeout):
+            if not self._is_over() and self._raw.flush(-1 if timeout is None else timeout):
                 self._raw.purge()
                 self._raw.flush(REQUEST_S)
         finally:
@@ -352,6 +352,10 @@ class Producer:
         if isinstance(outcome, DeliveryError):
             self._lost.append(delivery)
             self._note_failure(delivery.topic, outcome)
+
+    def _is_over(self) -> bool:
+        """Nothing is waited for any more: it will not come, and the reason was told."""
+        return self._transactions is not None and self._transactions.is_over
 
     def _lost_is_taken_back(self) -> None:
         """An aborted transaction takes back what was on its way, too."""

@@ -44,6 +44,8 @@ class Transactions:
         self._forget_losses = forget_losses
         self._registered = False
         self.is_open = False
+        self.is_over = False
+        """Whether this producer can do nothing any more, as its user has been told."""
 
     def begin(self) -> None:
         """The first one takes the transactional id: whoever had it before is fenced."""
@@ -102,7 +104,7 @@ class Transactions:
     def _translated(self, cause: "confluent_kafka.KafkaError", doing: str) -> ClientError:
         code = code_of(cause)
         if code in _FENCED:
-            self.is_open = False
+            self._end()
             return ProducerFencedError(
                 f"{doing[:1].upper()}{doing[1:]} failed: another producer has taken over this "
                 f"transactional id ({code}). Nothing of the open transaction will be seen; give "
@@ -111,8 +113,10 @@ class Transactions:
                 fatal=True,
             )
         why = translated(cause, doing)
-        if cause.fatal() or not self.is_open:
-            self.is_open = False
+        if cause.fatal():
+            self._end()
+            return why
+        if not self.is_open:
             return why
         sentence = str(why).rstrip(".")
         return TransactionError(
@@ -121,6 +125,10 @@ class Transactions:
             code=code,
             retriable=True,
         )
+
+    def _end(self) -> None:
+        self.is_open, self.is_over = False, True
+        self._forget_losses()
 
 
 class OpenTransaction:
