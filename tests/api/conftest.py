@@ -13,7 +13,6 @@ from kio.serial import entity_reader
 from barnabas.api.context import Services
 from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
-from barnabas.api.producer_ids import ProducerIds
 from barnabas.api.table import SERVED
 from barnabas.broker.coordinators import Coordinators
 from barnabas.cluster.changes import Change, PartitionsAdded, TopicConfigChanged, TopicCreated
@@ -111,8 +110,10 @@ class House:
             cluster=self.cluster,
             replicas=self.replicas,
             groups=self.coordinators.groups,
+            transactions=self.coordinators.transactions,
+            markers=self.coordinators.markers,
             sessions=FetchSessions(clock, entropy),
-            producer_ids=ProducerIds(self.cluster),
+            producer_ids=self.coordinators.producer_ids,
             clock=clock,
             entropy=entropy,
             work=self.work,

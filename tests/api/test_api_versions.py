@@ -24,14 +24,20 @@ def test_names_every_api_of_the_table_and_no_other(house: House) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_consumer_groups_are_a_finalized_feature(house: House, version: int) -> None:
+def test_consumer_groups_and_transactions_are_finalized_features(
+    house: House, version: int
+) -> None:
     body = {"client_software_name": "a", "client_software_version": "1"}
     answer = house.ask("api_versions", version, **body)
     assert answer["finalized_features_epoch"] >= 0
     assert answer["finalized_features"] == [
-        {"name": "group.version", "max_version_level": 1, "min_version_level": 1}
+        {"name": "group.version", "max_version_level": 1, "min_version_level": 1},
+        {"name": "transaction.version", "max_version_level": 2, "min_version_level": 2},
     ]
-    supported = [{"name": "group.version", "min_version": 0, "max_version": 1}]
+    supported = [
+        {"name": "group.version", "min_version": 0, "max_version": 1},
+        {"name": "transaction.version", "min_version": 0, "max_version": 2},
+    ]
     assert answer["supported_features"] == (supported if version >= 4 else [])
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.api.group_talk import SETTINGS, coordinate, join_body, say
+from tests.api.group_talk import coordinate, join_body, say
+from tests.api.txn_talk import SETTINGS, Identity, add_body
+from tests.api.txn_talk import coordinate as coordinate_transactions
 
 from barnabas.api.table import SERVED
 from barnabas.model.errors import DecodeError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from tests.api.conftest import House
 
 _PARTITION = {"partition_index": 0}
+_PRODUCER = Identity("t", 1, 0)
 _TOPIC = {"resource_type": 2, "resource_name": "there"}
 
 _BODIES: dict[str, dict[str, Any]] = {
@@ -29,6 +32,27 @@ _BODIES: dict[str, dict[str, Any]] = {
     "delete_topics": {"topics": [{"name": "there"}, {"name": "never"}]},
     "delete_records": {"topics": [{"name": "there", "partitions": [{**_PARTITION, "offset": 1}]}]},
     "init_producer_id": {"transactional_id": None},
+    "add_partitions_to_txn": add_body(_PRODUCER, ("there", 0)),
+    "add_offsets_to_txn": {**_PRODUCER.body, "group_id": "g"},
+    "end_txn": {**_PRODUCER.body, "committed": True},
+    "write_txn_markers": {
+        "markers": [
+            {
+                "producer_id": 1,
+                "producer_epoch": 0,
+                "transaction_result": True,
+                "topics": [{"name": "there", "partition_indexes": [0]}],
+            }
+        ]
+    },
+    "txn_offset_commit": {
+        **_PRODUCER.body,
+        "group_id": "g",
+        "generation_id": -1,
+        "topics": [{"name": "there", "partitions": [{**_PARTITION, "committed_offset": 1}]}],
+    },
+    "describe_transactions": {"transactional_ids": ["t"]},
+    "list_transactions": {"state_filters": ["Ongoing"], "duration_filter": -1},
     "offset_for_leader_epoch": {
         "topics": [{"topic": "there", "partitions": [{"partition": 0, "leader_epoch": 0}]}]
     },
@@ -116,8 +140,13 @@ _EXPECTED = {
     "offset_delete": {"group_id_not_found"},
     "consumer_group_heartbeat": {"group_id_not_found"},
     "consumer_group_describe": {"group_id_not_found"},
+    "add_partitions_to_txn": {"none", "invalid_producer_id_mapping"},
+    "add_offsets_to_txn": {"invalid_producer_id_mapping"},
+    "end_txn": {"invalid_producer_id_mapping"},
+    "txn_offset_commit": {"none", "invalid_producer_id_mapping"},
+    "describe_transactions": {"transactional_id_not_found"},
 }
-"""Groups that are asked for are not there; tests of their own have those that are."""
+"""Groups and transactions that are asked for are not there; tests of their own have some."""
 
 
 def test_every_message_api_is_here() -> None:
@@ -130,6 +159,7 @@ def test_is_answered(house: House, name: str, version: int) -> None:
     house.topic("there", 2)
     house.append("there", 1, 2, 3)
     coordinate(house)
+    coordinate_transactions(house)
     body = _only_known(name, version, _body(name, version))
     errors = _errors(say(house, name, version, **body))
     assert errors <= _EXPECTED.get(name, {"none"})

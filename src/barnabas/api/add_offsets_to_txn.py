@@ -16,7 +16,6 @@ from kio.schema.add_offsets_to_txn.v4.response import AddOffsetsToTxnResponse
 from barnabas.api.context import Call
 from barnabas.api.transaction_answers import require_transactional_id, told_code
 from barnabas.api.typed import NO_THROTTLE
-from barnabas.coordinator.group.java_hash import partition_of
 from barnabas.coordinator.txn.asks import AddPartitions
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import CONSUMER_OFFSETS, TopicPartition
@@ -32,8 +31,7 @@ async def handle(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxn
         require_transactional_id(request.transactional_id)
         # A group whose members never looked for their coordinator has no topic yet.
         await services.groups.ready()
-        topic = services.cluster.image.topics[CONSUMER_OFFSETS]
-        partition = partition_of(request.group_id, len(topic.partitions))
+        partition = services.groups.partition_of(request.group_id)
         added = services.transactions.add_partitions(
             AddPartitions(
                 transactional_id=request.transactional_id,

@@ -1,10 +1,10 @@
 """ApiVersions: v0-4
 
-Behaviour: the versions of every API in `table.py`, and one feature, finalized for good:
-group.version 1, which says that consumer groups (KIP-848) are served. A client that speaks a
-newer version of this very message is answered in version 0 with UNSUPPORTED_VERSION and the one
-row it needs to ask again (KIP-511). What the client calls itself is remembered for its
-connection.
+Behaviour: the versions of every API in `table.py`, and two features, finalized for good:
+group.version 1, which says that consumer groups (KIP-848) are served, and transaction.version 2,
+which says that every transaction has an epoch of its own (KIP-890). A client that speaks a newer
+version of this very message is answered in version 0 with UNSUPPORTED_VERSION and the one row it
+needs to ask again (KIP-511). What the client calls itself is remembered for its connection.
 
 Version notes: v1 throttle time. v3 flexible (but never its header), client software, features.
 v4 features may begin at version 0; before, those that do are left out, as older clients fail
@@ -32,12 +32,14 @@ from barnabas.wire.apis import API_VERSIONS, APIS, advertised_min
 _SOFTWARE_FROM: Final = 3
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 _FEATURES_FROM_0: Final = 4
-_GROUP_VERSION: Final = "group.version"
-_SUPPORTED: Final = (
-    SupportedFeatureKey(name=_GROUP_VERSION, min_version=i16(0), max_version=i16(1)),
+_FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+_SUPPORTED: Final = tuple(
+    SupportedFeatureKey(name=name, min_version=i16(0), max_version=i16(level))
+    for name, level in _FEATURES.items()
 )
-_FINALIZED: Final = (
-    FinalizedFeatureKey(name=_GROUP_VERSION, max_version_level=i16(1), min_version_level=i16(1)),
+_FINALIZED: Final = tuple(
+    FinalizedFeatureKey(name=name, max_version_level=i16(level), min_version_level=i16(level))
+    for name, level in _FEATURES.items()
 )
 _SOFTWARE_CHARS_MAX: Final = 100
 """How much of a client's name is kept for its connection."""

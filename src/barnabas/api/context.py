@@ -1,12 +1,16 @@
 """What a handler may use, and what it knows of the request it answers."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.producer_ids import ProducerIds
 from barnabas.cluster.service import Cluster
 from barnabas.coordinator.group.service import GroupCoordinator
+from barnabas.coordinator.txn.markers import Markers
+from barnabas.coordinator.txn.service import TransactionCoordinator
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.clock import Clock
 from barnabas.ports.entropy import Entropy
@@ -25,6 +29,8 @@ class Services:
     cluster: Cluster
     replicas: Replicas
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    markers: Markers
     sessions: FetchSessions
     producer_ids: ProducerIds
     clock: Clock
@@ -32,6 +38,9 @@ class Services:
     work: Work
     advertised: Callable[[Peer], Address]
     """The address under which the asking client reaches this broker."""
+    verifying: "dict[tuple[Partition, int], asyncio.Task[Any]]" = field(default_factory=dict)
+    """The last append of a producer, by its id, that waits for its coordinator's word before it
+    opens a transaction in a partition: what the same producer sends there queues behind it."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,10 +1,8 @@
 """FindCoordinator: v0-6
 
-Behaviour: every group is coordinated by this broker; the topic that groups live in is created
-when somebody first looks for one, before the answer. A transactional id gets
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, because a transactional producer can do nothing without its
-coordinator, and should say so at once instead of waiting for its time-out. For share partitions
-it is COORDINATOR_NOT_AVAILABLE.
+Behaviour: every group and every transactional id is coordinated by this broker; the topic that
+groups, or transactions, live in is created when somebody first looks for one, before the answer.
+For share partitions it is COORDINATOR_NOT_AVAILABLE.
 
 Version notes: v1 key type, message ("NONE" if there is no error, up to v3). v3 flexible. v4 many
 keys. v5 TRANSACTION_ABORTABLE. v6 share coordinators.
@@ -22,26 +20,27 @@ from barnabas.api.group_answers import Eventually
 from barnabas.api.shared import UNKNOWN_ENUM_MESSAGE
 from barnabas.api.typed import NO_THROTTLE, BrokerId, i32
 from barnabas.model.errors import ErrorCode, KafkaError
-from barnabas.model.topics import CONSUMER_OFFSETS
+from barnabas.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_TOPICS: Final[dict[int, str]] = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE}
 _MANY_KEYS_FROM: Final = 4
 _SHARE_FROM: Final = 6
 _SHARE_KEY: Final = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:[0-9]{1,10}")
 """Group, topic id and partition."""
 
-_NO_TRANSACTIONS: Final = "This broker does not serve transactions yet."
 _NO_SHARES: Final = "This broker does not serve share groups yet."
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Eventually[FindCoordinatorResponse]:
     """One answer for each key."""
-    if request.key_type != _GROUP:
+    topic = _TOPICS.get(request.key_type)
+    if topic is None:
         return _answer(
             _nobody(key, *_refusal(call.version, request.key_type, key))
             for key in request.coordinator_keys
         )
-    if CONSUMER_OFFSETS in call.services.cluster.image.topics or not request.coordinator_keys:
+    if topic in call.services.cluster.image.topics or not request.coordinator_keys:
         return _answer(_this_broker(call, key) for key in request.coordinator_keys)
     return _answer_when_ready(call, request)
 
@@ -49,8 +48,12 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Eventually[FindCoordi
 async def _answer_when_ready(
     call: Call, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
+    services = call.services
     try:
-        await call.services.groups.ready()
+        if request.key_type == _GROUP:
+            await services.groups.ready()
+        else:
+            await services.transactions.ready()
     except KafkaError as error:
         refusal = error.code, error.message
         return _answer(_nobody(key, *refusal) for key in request.coordinator_keys)
@@ -58,8 +61,6 @@ async def _answer_when_ready(
 
 
 def _refusal(version: int, key_type: int, key: str) -> tuple[ErrorCode, str]:
-    if key_type == _TRANSACTION:
-        return ErrorCode.transactional_id_authorization_failed, _NO_TRANSACTIONS
     if key_type != _SHARE or version < _SHARE_FROM:
         return ErrorCode.invalid_request, UNKNOWN_ENUM_MESSAGE
     if not _SHARE_KEY.fullmatch(key):

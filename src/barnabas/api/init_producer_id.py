@@ -1,12 +1,12 @@
 """InitProducerId: v0-5
 
 Behaviour: every idempotent producer gets a new id with epoch 0, also one that names the id it
-had: without transactions an old id is worth nothing. Transactions are not served yet, so a
-transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes
-as final instead of trying again for ever.
+had: without transactions an old id is worth nothing. A transactional producer gets the id that
+belongs to its transactional id, with the next epoch; those before it are fenced, and what they
+left open is aborted first (CONCURRENT_TRANSACTIONS until that is done).
 
-Version notes: v2 flexible. v3 the producer's present id and epoch. v4 PRODUCER_FENCED. v5
-transactions of KIP-890.
+Version notes: v2 flexible. v3 the producer's present id and epoch. v4 PRODUCER_FENCED, before it
+was INVALID_PRODUCER_EPOCH. v5 TRANSACTION_ABORTABLE.
 """
 
 from collections.abc import Awaitable
@@ -17,38 +17,62 @@ from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
 from barnabas.api.commits import STORE_ERRORS, store_problem
 from barnabas.api.context import Call
-from barnabas.api.typed import NO_THROTTLE, ProducerId, i16
-from barnabas.model.errors import ErrorCode
+from barnabas.api.transaction_answers import require_transactional_id, told_code
+from barnabas.api.typed import NO_THROTTLE, ProducerId, i16, milliseconds
+from barnabas.coordinator.txn.asks import InitProducer
+from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.transactions import (
+    BUMPED_TRANSACTIONS,
+    CLASSIC_TRANSACTIONS,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NOBODY,
+    ProducerIdentity,
+)
 
-_NONE: Final = -1
+_FENCED_FROM: Final = 4
+_BUMPED_FROM: Final = 5
 
 
 def handle(
     call: Call, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """An id, or why there is none."""
-    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+    has_id = request.producer_id != NO_PRODUCER_ID
+    if has_id != (request.producer_epoch != NO_PRODUCER_EPOCH):
         return _answer(ErrorCode.invalid_request)
-    if request.transactional_id == "":
-        return _answer(ErrorCode.invalid_request)
-    if request.transactional_id is not None:
-        return _answer(ErrorCode.transactional_id_authorization_failed)
-    return _new_id(call)
+    return _identity(call, request)
 
 
-async def _new_id(call: Call) -> InitProducerIdResponse:
+async def _identity(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
     try:
-        return _answer(ErrorCode.none, await call.services.producer_ids.take(), 0)
+        if request.transactional_id is None:
+            producer_id = await call.services.producer_ids.take()
+            return _answer(ErrorCode.none, ProducerIdentity(producer_id, 0))
+        require_transactional_id(request.transactional_id)
+        identity = await call.services.transactions.init(_asked(call.version, request))
+    except KafkaError as error:
+        return _answer(told_code(error.code, call.version, _FENCED_FROM))
     except STORE_ERRORS as error:
         return _answer(store_problem(error).code)
+    return _answer(ErrorCode.none, identity)
 
 
-def _answer(
-    error: ErrorCode, producer_id: int = _NONE, epoch: int = _NONE
-) -> InitProducerIdResponse:
+def _asked(version: int, request: InitProducerIdRequest) -> InitProducer:
+    return InitProducer(
+        transactional_id=request.transactional_id or "",
+        timeout_ms=milliseconds(request.transaction_timeout),
+        claimed=ProducerIdentity(request.producer_id, request.producer_epoch),
+        transaction_version=(
+            BUMPED_TRANSACTIONS if version >= _BUMPED_FROM else CLASSIC_TRANSACTIONS
+        ),
+    )
+
+
+def _answer(error: ErrorCode, identity: ProducerIdentity = NOBODY) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         throttle_time=NO_THROTTLE,
         error_code=error,
-        producer_id=ProducerId(producer_id),
-        producer_epoch=i16(epoch),
+        producer_id=ProducerId(identity.producer_id),
+        producer_epoch=i16(identity.epoch),
     )

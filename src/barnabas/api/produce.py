@@ -6,19 +6,29 @@ connection, so that the client notices); acks=1 and acks=all are answered when t
 acknowledged: with one replica both mean the same. Topics that want their records looked into
 (compacted, recompressed) have that done off the loop; later batches queue behind. A partition
 that is named twice is answered once, and the last of its records count. The internal topics
-take nothing from clients.
+take nothing from clients. Transactional batches need a transactional id, all of them the same
+producer, and their coordinator's word (`produce_txn.py`).
 
-Version notes: v7 zstd. v8 record errors, message. v9 flexible. v10 current leader. v13 topic ids.
+Version notes: v7 zstd. v8 record errors, message. v9 flexible. v10 current leader. v11
+TRANSACTION_ABORTABLE. v12 adds partitions to transactions. v13 topic ids.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
-from functools import partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from barnabas.api.context import Services, hosted_partition
+from barnabas.api.produce_append import (
+    Appended,
+    Outcome,
+    append_checked,
+    append_now,
+    defer,
+    refused,
+)
 from barnabas.api.produce_lane import Lane, lane_for
-from barnabas.log.validation import RefusedRecordsError, needs_records, with_records
+from barnabas.api.produce_txn import Transaction, refusal_of_all, transaction_of
+from barnabas.log.validation import needs_records
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
 from barnabas.model.topics import INTERNAL_TOPICS
 from barnabas.ports.exchange import Frames, Later, Peer, Reply
@@ -35,40 +45,13 @@ from barnabas.wire.produce import (
     encode_produce_response,
     parse_produce_request,
 )
-from barnabas.wire.records.batch import (
-    HEADER_BYTES,
-    MAGIC,
-    TRANSACTIONAL,
-    BatchHeader,
-    parse_header,
-)
+from barnabas.wire.records.batch import TRANSACTIONAL
 from barnabas.wire.records.compression import ZSTD
 
 _ZSTD_FROM: Final = 7
 _ACKS: Final = (-1, 0, 1)
 
-_TOLD_WITH_LOG_START: Final = frozenset(
-    {
-        ErrorCode.invalid_record,
-        ErrorCode.invalid_timestamp,
-        ErrorCode.out_of_order_sequence_number,
-        ErrorCode.invalid_producer_epoch,
-    }
-)
-"""Refusals of the log itself. An idempotent client learns from the log start that comes with them
-whether the batches it is missing were deleted or lost."""
-
-
-class _Unacknowledged(NamedTuple):
-    """Appended, and to be answered with `result` once the future is done."""
-
-    result: ProducePartitionResult
-    acknowledged: "asyncio.Future[None]"
-
-
-_Appended = ProducePartitionResult | _Unacknowledged
-_Outcome = _Appended | asyncio.Task[_Appended]
-_Topic = tuple[str | None, bytes | None, list[_Outcome]]
+_Topic = tuple[str | None, bytes | None, list[Outcome]]
 
 
 def handle(services: Services, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
@@ -76,6 +59,9 @@ def handle(services: Services, peer: Peer, header: RequestHeader, frame: memoryv
     request = parse_produce_request(header.api_version, frame, header.body_at)
     if _has_repeats(request.topics):
         request = request._replace(topics=_each_once(request.topics))
+    problem = refusal_of_all(request)
+    if problem is not None:
+        return _refuse_all(header, request, problem)
     reply = _handle_parsed(services, header, request)
     peer.state = None
     _open_lane(services, peer, header, frame, request)
@@ -87,15 +73,17 @@ def handle_in_lane(
 ) -> Reply:
     """The same for a request that is like the one before, apart from its records."""
     version = lane.header.api_version
-    outcome: _Outcome
+    outcome: Outcome
     try:
+        now_ms = services.clock.wall_ms()
+        transaction = transaction_of(services, version, lane.request)
         outcome = _append(
-            services, version, lane.partition, lane.index, records, services.clock.wall_ms()
+            services, version, lane.partition, lane.index, records, now_ms, transaction
         )
         if type(outcome) is ProducePartitionResult:
             return [lane.answer(correlation_id, outcome)]
     except KafkaError as error:
-        outcome = _refused(lane.index, error, lane.partition, records)
+        outcome = refused(lane.index, error, lane.partition, records)
     header = lane.header._replace(correlation_id=correlation_id)
     topics: list[_Topic] = [(lane.name, lane.topic_id, [outcome])]
     if type(outcome) is ProducePartitionResult:
@@ -144,20 +132,21 @@ def _each_once(topics: Iterable[ProduceTopic]) -> list[ProduceTopic]:
 def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRequest) -> Reply:
     version = header.api_version
     now_ms = services.clock.wall_ms()
+    transaction = transaction_of(services, version, request)
     finished = True
     topics: list[_Topic] = []
     for name, topic_id, partitions in request.topics:
         hosted = _find(services, version, name, topic_id)
-        outcomes: list[_Outcome] = []
+        outcomes: list[Outcome] = []
         for index, records in partitions:
-            outcome: _Outcome
+            outcome: Outcome
             partition = None
             try:
                 _check_request(version, request, hosted)
                 partition = hosted_partition(hosted, index)
-                outcome = _append(services, version, partition, index, records, now_ms)
+                outcome = _append(services, version, partition, index, records, now_ms, transaction)
             except KafkaError as error:
-                outcome = _refused(index, error, partition, records)
+                outcome = refused(index, error, partition, records)
             if type(outcome) is not ProducePartitionResult:
                 finished = False
             outcomes.append(outcome)
@@ -166,6 +155,14 @@ def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRe
         return _answer(header, request, topics)
     # The frame is used again for the next request: what waits must not hold on to it.
     return Later(_answer_later(header, request._replace(topics=[]), topics), overlaps=True)
+
+
+def _refuse_all(header: RequestHeader, request: ProduceRequest, error: KafkaError) -> Reply:
+    topics = [
+        (name, topic_id, [refused(index, error) for index, _ in partitions])
+        for name, topic_id, partitions in request.topics
+    ]
+    return _answer(header, request, topics)
 
 
 def _find(
@@ -193,92 +190,27 @@ def _append(
     index: int,
     records: memoryview | None,
     now_ms: int,
-) -> _Outcome:
+    transaction: Transaction | None,
+) -> Outcome:
     """Append one partition's batch, now if that is possible."""
     if records is None:
         raise KafkaError(ErrorCode.invalid_record, "There are no records.")
     log = partition.log
     batch = log.check(records, now_ms)
-    if batch.attributes & TRANSACTIONAL:
-        raise KafkaError(
-            ErrorCode.transactional_id_authorization_failed,
-            "This broker does not serve transactions yet.",
-        )
     if version < _ZSTD_FROM and batch.codec == ZSTD:
         raise KafkaError(ErrorCode.unsupported_compression_type)
+    guard = None
+    if batch.attributes & TRANSACTIONAL:
+        if transaction is None:
+            raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+        if transaction.must_wait(partition, batch):
+            return transaction.append(partition, index, records, batch)
+        guard = transaction.guard
     plain = log.takes_batches_as_they_are or not needs_records(batch, log.config)
     if partition.deferred or not plain:
         copy = bytes(records[: batch.size])
-        return _defer(partition, _append_checked(services, partition, index, copy, batch))
-    return _append_now(partition, index, records, batch, now_ms)
-
-
-def _append_now(
-    partition: Partition, index: int, records: memoryview, batch: BatchHeader, now_ms: int
-) -> _Appended:
-    appended, acknowledged = partition.append(records, batch, now_ms)
-    result = ProducePartitionResult(
-        index, 0, appended.first_offset, appended.append_time_ms, partition.log.start_offset
-    )
-    return result if acknowledged is None else _Unacknowledged(result, acknowledged)
-
-
-def _defer(
-    partition: Partition, append: Coroutine[Any, Any, _Appended]
-) -> "asyncio.Task[_Appended]":
-    """Begin an append that has to leave the loop. Tasks begin in the order in which they are made,
-    so batches go into the log in the order of their requests, whatever else these wait for."""
-    partition.deferred += 1
-    task = asyncio.get_running_loop().create_task(append)
-    # Also when the task is cancelled before its first step, where no `finally` would help.
-    task.add_done_callback(partial(_count_down, partition))
-    return task
-
-
-def _count_down(partition: Partition, _: "asyncio.Task[_Appended]") -> None:
-    partition.deferred -= 1
-
-
-async def _append_checked(
-    services: Services, partition: Partition, index: int, records: bytes, batch: BatchHeader
-) -> _Appended:
-    """Look into the records off the loop, then append; batches keep the order they came in."""
-    try:
-        async with partition.order:
-            now_ms = services.clock.wall_ms()
-            config = partition.log.config
-            stored = await services.work.run(lambda: with_records(records, batch, config, now_ms))
-            view = memoryview(bytearray(stored))
-            return _append_now(partition, index, view, parse_header(view), now_ms)
-    except KafkaError as error:
-        return _refused(index, error, partition, records)
-
-
-def _refused(
-    index: int,
-    error: KafkaError,
-    partition: Partition | None = None,
-    records: bytes | memoryview | None = None,
-) -> ProducePartitionResult:
-    log_start = -1
-    if partition is not None and error.code in _TOLD_WITH_LOG_START and _is_one_batch(records):
-        log_start = partition.log.start_offset
-    return ProducePartitionResult(
-        index,
-        error.code.value,
-        -1,
-        log_start_offset=log_start,
-        message=error.message or None,
-        record_errors=error.refused if isinstance(error, RefusedRecordsError) else (),
-    )
-
-
-def _is_one_batch(records: bytes | memoryview | None) -> bool:
-    """Whether the log has judged what the batch says, and not just that it is none."""
-    if records is None or len(records) < HEADER_BYTES:
-        return False
-    header = parse_header(records)
-    return header.magic == MAGIC and 0 <= len(records) - header.size < HEADER_BYTES
+        return defer(partition, append_checked(services, partition, index, copy, batch, guard))
+    return append_now(partition, index, records, batch, now_ms, guard)
 
 
 async def _answer_later(
@@ -301,13 +233,13 @@ async def _answer_later(
     return _answer(header, request, finished)
 
 
-def _deferred(topics: list[_Topic]) -> "Iterator[asyncio.Task[_Appended]]":
+def _deferred(topics: list[_Topic]) -> "Iterator[asyncio.Task[Appended]]":
     return (
         each for _, _, outcomes in topics for each in outcomes if isinstance(each, asyncio.Task)
     )
 
 
-async def _finished(outcome: _Outcome, deadline: float | None) -> ProducePartitionResult:
+async def _finished(outcome: Outcome, deadline: float | None) -> ProducePartitionResult:
     if isinstance(outcome, asyncio.Task):
         outcome = await outcome
     if isinstance(outcome, ProducePartitionResult):
@@ -317,9 +249,9 @@ async def _finished(outcome: _Outcome, deadline: float | None) -> ProducePartiti
     try:
         await asyncio.wait_for(acknowledged, None if deadline is None else deadline - now)
     except TimeoutError:
-        return _refused(result.index, KafkaError(ErrorCode.request_timed_out))
+        return refused(result.index, KafkaError(ErrorCode.request_timed_out))
     except KafkaError as error:
-        return _refused(result.index, error)
+        return refused(result.index, error)
     return result
 
 

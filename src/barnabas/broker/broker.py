@@ -8,7 +8,6 @@ from typing import Final
 from barnabas.api.context import Services
 from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
-from barnabas.api.producer_ids import ProducerIds
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.outside import Outside
@@ -92,12 +91,14 @@ class Broker:
             cluster=self._cluster,
             replicas=self._replicas,
             groups=self._coordinators.groups,
+            transactions=self._coordinators.transactions,
+            markers=self._coordinators.markers,
             sessions=FetchSessions(
                 outside.clock,
                 outside.entropy,
                 self._config.max_incremental_fetch_session_cache_slots,
             ),
-            producer_ids=ProducerIds(self._cluster),
+            producer_ids=self._coordinators.producer_ids,
             clock=outside.clock,
             entropy=outside.entropy,
             work=outside.work,

@@ -1,11 +1,14 @@
 """Which coordinators are in office: those whose partitions this broker leads."""
 
+from barnabas.api.producer_ids import ProducerIds
 from barnabas.broker.internal_log import InternalLog
+from barnabas.broker.markers import PartitionMarkers
 from barnabas.cluster.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
 from barnabas.cluster.image import Topic
 from barnabas.cluster.service import Cluster
 from barnabas.coordinator.group.service import GroupCoordinator
-from barnabas.model.topics import CONSUMER_OFFSETS
+from barnabas.coordinator.txn.service import TransactionCoordinator
+from barnabas.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.ports.clock import Clock
 from barnabas.ports.entropy import Entropy
 from barnabas.ports.work import Work
@@ -19,15 +22,25 @@ class Coordinators:
         self, cluster: Cluster, replicas: Replicas, clock: Clock, entropy: Entropy, work: Work
     ) -> None:
         self.groups = GroupCoordinator(cluster, clock, entropy)
+        self.producer_ids = ProducerIds(cluster)
+        self.markers = PartitionMarkers(replicas, self.groups, clock)
+        self.transactions = TransactionCoordinator(
+            cluster, clock, entropy, self.markers, self.producer_ids.take
+        )
+        self._by_topic: dict[str, GroupCoordinator | TransactionCoordinator] = {
+            CONSUMER_OFFSETS: self.groups,
+            TRANSACTION_STATE: self.transactions,
+        }
         self._cluster = cluster
         self._replicas = replicas
         self._work = work
 
     def start(self) -> None:
         """Every partition is open: let their shards load."""
-        topic = self._cluster.image.topics.get(CONSUMER_OFFSETS)
-        if topic is not None:
-            self._elect(topic, 0)
+        for name in self._by_topic:
+            topic = self._cluster.image.topics.get(name)
+            if topic is not None:
+                self._elect(topic, 0)
 
     def follow(self, change: Change) -> None:
         """The cluster has changed."""
@@ -41,22 +54,27 @@ class Coordinators:
             case TopicDeleted(topic):
                 self._resign(topic)
                 self.groups.topics_deleted([topic])
+                self.transactions.topics_deleted([topic])
             case _:
                 pass
 
     def _elect(self, topic: Topic, first: int) -> None:
-        if topic.name != CONSUMER_OFFSETS:
+        coordinator = self._by_topic.get(topic.name)
+        if coordinator is None:
             return
         for index in range(first, len(topic.partitions)):
             partition = self._replicas.find(topic.name, index)
             if partition is not None:
-                self.groups.elect(index, InternalLog(partition, self._replicas, self._work))
+                coordinator.elect(index, InternalLog(partition, self._replicas, self._work))
 
     def _resign(self, topic: Topic) -> None:
-        if topic.name == CONSUMER_OFFSETS:
+        coordinator = self._by_topic.get(topic.name)
+        if coordinator is not None:
             for index in range(len(topic.partitions)):
-                self.groups.resign(index)
+                coordinator.resign(index)
 
     def close(self) -> None:
-        """Nobody is in office any more."""
+        """Nobody is in office any more. (Transactions first: they have markers written to those
+        partitions that groups are kept in.)"""
+        self.transactions.close()
         self.groups.close()
