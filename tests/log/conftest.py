@@ -20,7 +20,10 @@ OpenLog = Callable[..., PartitionLog]
 
 
 def batch(
-    *values: bytes, timestamp: int = NOW_MS, producer: tuple[int, int, int] | None = None
+    *values: bytes,
+    timestamp: int = NOW_MS,
+    producer: tuple[int, int, int] | None = None,
+    transactional: bool = False,
 ) -> memoryview:
     """A client's batch; `producer` is id, epoch and first sequence."""
     producer_id, epoch, sequence = producer or (-1, -1, -1)
@@ -29,6 +32,7 @@ def batch(
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
+        transactional=transactional,
     )
     return memoryview(bytearray(data))
 

@@ -21,6 +21,8 @@ from barnabas.log.dump import (
     time_entries,
 )
 from barnabas.log.log import PartitionLog
+from barnabas.log.rewriting import rewrite
+from barnabas.log.txn_index import AbortedTransaction, encode_aborted
 from barnabas.log.verify import Problem, Tally, verify_partition
 from barnabas.model.errors import BarnabasError, DecodeError
 from barnabas.model.topics import TopicPartition
@@ -104,6 +106,7 @@ def test_markers_of_transactions_are_told_apart(files: MemoryFiles) -> None:
     file = files.open(path, create=True)
     file.pwrite(data + bytes(marker), 0)
     file.close()
+    rewrite(files, f"{FIRST}.txnindex", encode_aborted(AbortedTransaction(3, 0, 1, 2)))
     shown = [record for _, records in dump_records(files, PLACE) for record in records]
     assert [each.control for each in shown] == [None, ControlType.ABORT]
     assert [each.batch.is_transactional for each in shown] == [True, True]

@@ -15,6 +15,7 @@ from barnabas.log.index import OffsetIndex, TimeIndex
 from barnabas.log.recovery import Checked, scan
 from barnabas.log.segment import Segment
 from barnabas.log.snapshots import decode_snapshot
+from barnabas.log.txn_index import decode_aborted
 from barnabas.model.errors import BarnabasError, DecodeError
 from barnabas.model.topics import TopicPartition, parse_directory
 from barnabas.ports.files import File, Files
@@ -197,6 +198,8 @@ def dump_file(files: Files, path: str) -> list[Row]:
             {"timestamp": timestamp, "offset": base + relative}
             for timestamp, relative in time_entries(data)
         ]
+    if names.offset_of(name, names.TRANSACTION_INDEX) is not None:
+        return [dict(entry._asdict()) for entry in decode_aborted(data)]
     if names.offset_of(name, names.SNAPSHOT) is not None:
         return _snapshot_rows(data)
     if name == names.EPOCHS:
@@ -209,7 +212,7 @@ def dump_file(files: Files, path: str) -> list[Row]:
         ]
     raise BarnabasError(
         f"{path} is no file of a log: name a data directory, a partition's folder, or a .log, "
-        f".index, .timeindex, .snapshot or {names.EPOCHS} file."
+        f".index, .timeindex, .txnindex, .snapshot or {names.EPOCHS} file."
     )
 
 
@@ -238,7 +241,7 @@ def _snapshot_rows(data: bytes) -> list[Row]:
                 "producer_epoch": producer.epoch,
                 "last_sequence": producer.last_sequence,
                 "last_offset": newest.last_offset if newest else -1,
-                "last_timestamp": newest.timestamp if newest else -1,
+                "last_timestamp": producer.last_timestamp,
                 "batches": len(producer.batches),
                 "coordinator_epoch": producer.coordinator_epoch,
                 "transaction_start": producer.transaction_start,

@@ -50,18 +50,23 @@ def _marker_in(segment: Segment, position: int, header: BatchHeader) -> EndTrans
     """
     if header.count == 0:
         return None
+    try:
+        return read_marker(segment, position, header)
+    except DecodeError as error:
+        logger.error(
+            "%s: the control batch at offset %d ends no transaction (%s)",
+            segment.path(names.LOG), header.base_offset, error,
+        )  # fmt: skip
+        return None
+
+
+def read_marker(segment: Segment, position: int, header: BatchHeader) -> EndTransactionMarker:
+    """The marker in a control batch; DecodeError when there is no sound one."""
     data = segment.file.pread(header.size, position)
     problem = problem_of(data, 0, header)
-    try:
-        if problem is None:
-            return decode_marker(decode_batch(data)[0])
-    except DecodeError as error:
-        problem = str(error)
-    logger.error(
-        "%s: the control batch at offset %d ends no transaction (%s)",
-        segment.path(names.LOG), header.base_offset, problem,
-    )  # fmt: skip
-    return None
+    if problem is not None:
+        raise DecodeError(problem)
+    return decode_marker(decode_batch(data)[0])
 
 
 def aborted_in(

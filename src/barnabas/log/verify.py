@@ -6,7 +6,7 @@ log longer than its index says, and never the other way round.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError
@@ -21,20 +21,13 @@ from barnabas.log.dump import (
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from barnabas.log.snapshots import decode_snapshot, snapshots_in
+from barnabas.log.verify_transactions import Problem, TransactionCheck
 from barnabas.model.errors import DecodeError
 from barnabas.ports.files import Files
 from barnabas.wire.records.batch import BatchHeader
 
 _REPORT_EVERY: Final = 1024
 """Batches between two words about progress."""
-
-
-class Problem(NamedTuple):
-    """Something that is not as it should be, and where."""
-
-    path: str
-    position: int
-    what: str
 
 
 @dataclass(slots=True)
@@ -63,8 +56,9 @@ def verify_partition(files: Files, partition: StoredPartition, tally: Tally) -> 
     yield from _verify_epochs(files, partition.directory)
     yield from _verify_snapshots(files, partition.directory)
     next_offset = 0
+    transactions = TransactionCheck(files, partition.directory)
     for segment in stored_segments(files, partition.directory):
-        check = _SegmentCheck(files, segment, max(next_offset, segment.base_offset))
+        check = _SegmentCheck(files, segment, max(next_offset, segment.base_offset), transactions)
         if segment.base_offset < next_offset:
             yield Problem(
                 segment.path(names.LOG), 0,
@@ -97,14 +91,21 @@ def _verify_snapshots(files: Files, directory: str) -> Iterator[Problem]:
 
 
 class _SegmentCheck:
-    """One pass over a segment, with both indexes followed alongside."""
+    """One pass over a segment, with its indexes followed alongside."""
 
-    def __init__(self, files: Files, segment: StoredSegment, next_offset: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        segment: StoredSegment,
+        next_offset: int,
+        transactions: TransactionCheck,
+    ) -> None:
         self._segment = segment
         self._path = segment.path(names.LOG)
         self.next_offset = next_offset
         self._offsets = _OffsetIndexCheck(files, segment)
         self._times = _TimeIndexCheck(files, segment)
+        self._transactions = transactions
         # Only now, after the indexes, is the end of the log fixed.
         segment.size = segment.file.size()
 
@@ -112,6 +113,7 @@ class _SegmentCheck:
         """Every problem of the segment and its indexes."""
         yield from self._offsets.problems
         yield from self._times.problems
+        self._transactions.begin(self._segment)
         whole = True
         for position, header, problem in checked_batches(self._segment):
             if problem is not None:
@@ -128,10 +130,13 @@ class _SegmentCheck:
             self.next_offset = max(self.next_offset, header.last_offset + 1)
             yield from self._offsets.follow(position, header)
             yield from self._times.follow(header)
+            if problem is None:
+                yield from self._transactions.follow(position, header)
         if whole:
             # Behind a batch that can not be stepped over, nobody knows what the indexes mean.
             yield from self._offsets.finish(self.next_offset)
             yield from self._times.finish(self.next_offset)
+            yield from self._transactions.finish(self.next_offset)
 
 
 @dataclass(slots=True)
