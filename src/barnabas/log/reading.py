@@ -55,6 +55,8 @@ class ReadPlan(NamedTuple):
 
     def read_cached(self) -> ReadResult | None:
         """Carry it out if no disk is needed, else None."""
+        if not self.segment.is_open:
+            return None
         try:
             return self._read(self.segment.file.pread_cached, cached=True)
         except NotCachedError:

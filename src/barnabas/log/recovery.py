@@ -114,8 +114,6 @@ def _find_segments(place: LogPlace, now_ms: int) -> list[Segment]:
         segments.pop(0).remove_files()
     if not segments:
         segments = [Segment.create(files, directory, place.start_offset, now_ms)]
-    for segment in segments[:-1]:
-        segment.load_time_bounds()
     return segments
 
 

@@ -40,21 +40,23 @@ class Segment:
     """Batches whose offsets begin at `base_offset`. Only the newest segment is appended to."""
 
     __slots__ = (
+        "_bounds_known",
         "_closed",
         "_file",
         "_files",
         "_indexed_size",
+        "_max_timestamp",
+        "_max_timestamp_offset",
         "_offset_index",
         "_opening",
         "_time_index",
         "base_offset",
+        "bounds_proven",
         "created_ms",
         "directory",
         "first_timestamp",
         "index_entries",
         "mark",
-        "max_timestamp",
-        "max_timestamp_offset",
         "name_synced",
         "size",
         "touched_ms",
@@ -76,9 +78,10 @@ class Segment:
         self.created_ms = self.touched_ms = now_ms
         self.size = 0
         self.first_timestamp = NO_TIMESTAMP
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
-        """Last offset of the batch that holds `max_timestamp`."""
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._bounds_known = self.bounds_proven = True
+        """Whether the time bounds are in memory, and whether more than an index says them."""
         self.name_synced = False
 
     @classmethod
@@ -86,17 +89,36 @@ class Segment:
         """Start an empty segment."""
         segment = cls(files, directory, base_offset, now_ms)
         segment._file = files.open(segment.path(names.LOG), create=True)
-        segment._file.truncate(0)
+        if segment._file.size() > 0:
+            segment._file.truncate(0)
         segment.reset_indexes()
         return segment
 
     @classmethod
-    def existing(cls, files: Files, directory: str, base_offset: int, now_ms: int) -> "Segment":
+    def existing(
+        cls, files: Files, directory: str, base_offset: int, now_ms: int, mark: str = ""
+    ) -> "Segment":
         """A segment found on disk; its file and indexes are opened when first needed."""
         segment = cls(files, directory, base_offset, now_ms)
+        segment.mark = mark
         segment.size = files.size_of(segment.path(names.LOG))
         segment.name_synced = True
+        segment._bounds_known = segment.bounds_proven = False
         return segment
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp; for a segment found on disk, the first to ask reads it there."""
+        if not self._bounds_known:
+            self.load_time_bounds()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """Last offset of the batch that holds `max_timestamp`."""
+        if not self._bounds_known:
+            self.load_time_bounds()
+        return self._max_timestamp_offset
 
     @property
     def newest_ms(self) -> int:
@@ -141,6 +163,11 @@ class Segment:
             return False
         self._files.rename(stem + before, stem + after)
         return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `file` is there without a look at the disk."""
+        return self._file is not None
 
     @property
     def file(self) -> File:
@@ -225,15 +252,17 @@ class Segment:
         """Forget both indexes, before they are built anew."""
         self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
         self._indexed_size = self.index_entries = 0
-        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = self.base_offset
+        self.first_timestamp = self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._bounds_known = self.bounds_proven = True
 
     def load_time_bounds(self) -> None:
         """Take the greatest timestamp of a closed segment from its time index."""
         last = self._last_time_entry()
         if last is not None:
-            self.max_timestamp = last[0]
-            self.max_timestamp_offset = self.base_offset + last[1]
+            self._max_timestamp = last[0]
+            self._max_timestamp_offset = self.base_offset + last[1]
+        self._bounds_known = True
 
     def _last_time_entry(self) -> tuple[int, int] | None:
         """Read alone where that is possible: a large log has many indexes, none needed at start."""
@@ -258,13 +287,13 @@ class Segment:
         timestamp = header.max_timestamp
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = timestamp
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-            self.max_timestamp_offset = last_offset
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+            self._max_timestamp_offset = last_offset
         if position - self._indexed_size > interval:
             self.offset_index.add(last_offset - self.base_offset, position)
-            relative = self.max_timestamp_offset - self.base_offset
-            self.time_index.maybe_add(self.max_timestamp, relative)
+            relative = self._max_timestamp_offset - self.base_offset
+            self.time_index.maybe_add(self._max_timestamp, relative)
             self._indexed_size = position
             self.index_entries += 1
 
@@ -277,7 +306,7 @@ class Segment:
     def write_indexes(self, *, sync: bool = False) -> None:
         """Write both index files; `sync` when a clean stop will vouch for them."""
         relative = self.max_timestamp_offset - self.base_offset
-        self.time_index.maybe_add(self.max_timestamp, relative)
+        self.time_index.maybe_add(self._max_timestamp, relative)
         for suffix, data in (
             (names.OFFSET_INDEX, self.offset_index.to_bytes()),
             (names.TIME_INDEX, self.time_index.to_bytes()),

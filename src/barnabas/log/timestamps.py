@@ -33,7 +33,8 @@ class TimestampSearch(NamedTuple):
     def first_at_or_after(self, timestamp: int) -> TimedOffset | None:
         """The first record that is not older than `timestamp`."""
         for segment in self.segments:
-            if segment.max_timestamp < timestamp:
+            newest = _newest(segment)
+            if newest is not None and newest < timestamp:
                 continue
             found = self._first_in(segment, timestamp)
             if found is not None:
@@ -43,13 +44,18 @@ class TimestampSearch(NamedTuple):
     def latest(self) -> TimedOffset | None:
         """The first record that has the greatest timestamp of all."""
         best: TimedOffset | None = None
-        for segment in sorted(self.segments, key=lambda s: s.max_timestamp, reverse=True):
-            if segment.max_timestamp < 0 or (best and segment.max_timestamp < best.timestamp):
-                break
-            found = self._first_in(segment, segment.max_timestamp)
-            if found is None or found.offset >= self.up_to:
-                # That record is deleted, or not committed: look at all the others.
+        newest = {segment: _newest(segment) for segment in self.segments}
+        for segment in sorted(self.segments, key=lambda each: _known_last(newest[each])):
+            greatest = newest[segment]
+            if greatest is None:
                 found = self._latest_in(segment)
+            elif greatest < 0 or (best and greatest < best.timestamp):
+                break
+            else:
+                found = self._first_in(segment, greatest)
+                if found is None or found.offset >= self.up_to:
+                    # That record is deleted, or not committed: look at all the others.
+                    found = self._latest_in(segment)
             best = max(filter(None, (best, found)), key=_newer_then_lower, default=None)
         return best
 
@@ -74,16 +80,35 @@ class TimestampSearch(NamedTuple):
         return None
 
 
-def _start_of_search(segment: Segment, timestamp: int) -> int:
-    """A position before which every record is older than `timestamp`.
+def _known_last(newest: int | None) -> tuple[bool, int]:
+    """Segments of which nothing is known come first, the others by their greatest timestamp."""
+    return newest is not None, -(newest or 0)
 
-    The indexes tell it, which are only a cache: the batch that a time entry speaks of must be
-    there and have that very timestamp as its greatest. Otherwise the search begins at 0.
-    """
+
+def _newest(segment: Segment) -> int | None:
+    """The greatest timestamp of a segment; None when its index does not tell it credibly."""
+    if not segment.bounds_proven and segment.size > 0:
+        greatest, offset = segment.max_timestamp, segment.max_timestamp_offset
+        if greatest < 0 or _position_of(segment, offset, greatest) is None:
+            return None
+        segment.bounds_proven = True
+    return segment.max_timestamp
+
+
+def _start_of_search(segment: Segment, timestamp: int) -> int:
+    """A position before which every record is older than `timestamp`, as the indexes tell it."""
     entry = segment.last_before(timestamp)
     if entry is None:
         return 0
-    greatest, offset = entry
+    return _position_of(segment, entry[1], entry[0]) or 0
+
+
+def _position_of(segment: Segment, offset: int, greatest: int) -> int | None:
+    """Where the batch lies that a time entry speaks of.
+
+    An index is only a cache: None unless the batch is there and has that very timestamp as its
+    greatest.
+    """
     pread = segment.file.pread
     near = segment.position_in_memory(offset)
     if near == NOT_IN_MEMORY:
@@ -96,9 +121,9 @@ def _start_of_search(segment: Segment, timestamp: int) -> int:
     except KafkaError as error:
         if error.code is not ErrorCode.corrupt_message:
             raise
-        return 0
+        return None
     if position is None or size - position < HEADER_BYTES:
-        return 0
+        return None
     header = parse_header(pread(HEADER_BYTES, position))
     borne_out = header.base_offset <= offset and header.max_timestamp == greatest
-    return position if borne_out else 0
+    return position if borne_out else None
