@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from barnabas.config.broker_keys import BROKER_KEYS, synonyms_of
+from barnabas.config.cleaner_keys import read_cleaner_settings
 from barnabas.config.group_keys import read_group_settings
 from barnabas.config.keys import ConfigSource, Value, invalid, parse_value
 from barnabas.config.listeners import (
@@ -46,6 +47,7 @@ class BrokerConfig:
         self._read_identity()
         self._read_network()
         self._read_work()
+        self.cleaner = read_cleaner_settings(self._values)
         self.groups = read_group_settings(self._values)
         self.transactions = read_transaction_settings(self._values)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from barnabas.config import checks
+from barnabas.config.cleaner_keys import CLEANER_KEYS
 from barnabas.config.group_keys import GROUP_KEYS
 from barnabas.config.keys import LONG_MAX, Check, ConfigType, Importance, Key, Update, Value
 from barnabas.config.topic_keys import TOPIC_KEYS
@@ -165,7 +166,8 @@ _DEFAULTS_OF_TOPICS: Final = tuple(_default_of(key) for key in TOPIC_KEYS.values
 BROKER_KEYS: Final[dict[str, Key]] = {
     key.name: key
     for key in sorted(
-        (*_OWN, *GROUP_KEYS, *TRANSACTION_KEYS, *_DEFAULTS_OF_TOPICS), key=lambda k: k.name
+        (*_OWN, *CLEANER_KEYS, *GROUP_KEYS, *TRANSACTION_KEYS, *_DEFAULTS_OF_TOPICS),
+        key=lambda k: k.name,
     )
 }
 """By name, in alphabetical order."""

@@ -16,7 +16,7 @@ def at_least(minimum: int) -> Check:
     return check
 
 
-def between(minimum: int, maximum: int) -> Check:
+def between(minimum: float, maximum: float) -> Check:
     """A number from `minimum` to `maximum`, both included."""
 
     def check(value: Value) -> str | None:
