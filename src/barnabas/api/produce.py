@@ -27,7 +27,7 @@ from barnabas.api.produce_append import (
     refused,
 )
 from barnabas.api.produce_lane import Lane, lane_for
-from barnabas.api.produce_txn import Transaction, refusal_of_all, transaction_of
+from barnabas.api.produce_txn import Transaction, refusal_of_all
 from barnabas.log.validation import needs_records
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
 from barnabas.model.topics import INTERNAL_TOPICS
@@ -76,7 +76,8 @@ def handle_in_lane(
     outcome: Outcome
     try:
         now_ms = services.clock.wall_ms()
-        transaction = transaction_of(services, version, lane.request)
+        name = lane.request.transactional_id
+        transaction = None if name is None else Transaction(services, version, name)
         outcome = _append(
             services, version, lane.partition, lane.index, records, now_ms, transaction
         )
@@ -132,7 +133,10 @@ def _each_once(topics: Iterable[ProduceTopic]) -> list[ProduceTopic]:
 def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRequest) -> Reply:
     version = header.api_version
     now_ms = services.clock.wall_ms()
-    transaction = transaction_of(services, version, request)
+    transactional_id = request.transactional_id
+    transaction = (
+        None if transactional_id is None else Transaction(services, version, transactional_id)
+    )
     finished = True
     topics: list[_Topic] = []
     for name, topic_id, partitions in request.topics:

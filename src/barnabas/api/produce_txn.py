@@ -250,12 +250,6 @@ class Transaction:
         return {}
 
 
-def transaction_of(services: Services, version: int, request: ProduceRequest) -> Transaction | None:
-    """The transaction that a request speaks of, if any."""
-    transactional_id = request.transactional_id
-    return None if transactional_id is None else Transaction(services, version, transactional_id)
-
-
 def _forget(
     verifying: "dict[tuple[Partition, int], asyncio.Task[Appended]]",
     key: tuple[Partition, int],
