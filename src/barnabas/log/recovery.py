@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.checkpoints import CheckpointError
+from barnabas.log.cleaner.swap import finish_swaps
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.log import PartitionLog
 from barnabas.log.reading import batches
@@ -90,11 +91,13 @@ def scan(segment: Segment) -> Iterator[Checked]:
 
 def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
     """Open the log that lies at `place`, mending what an unclean stop left."""
+    finish_swaps(place.files, place.directory)
     segments = _find_segments(place, now_ms)
     log = PartitionLog(place.files, place.directory, place.partition, place.config, segments)
     log.epochs = _load_epochs(place)
     indexed = all(segment.has_index_files() for segment in segments)
     if place.clean and indexed and _trust(log, now_ms):
+        log.saved = True
         _load_transaction_indexes(log, place, len(segments), now_ms)
     else:
         _recover(log, place, now_ms)

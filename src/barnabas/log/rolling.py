@@ -16,7 +16,7 @@ def should_roll(
     waited = latest - first if first >= 0 and latest >= 0 else now_ms - segment.created_ms
     return (
         segment.size + header.length + LOG_OVERHEAD_BYTES > config.segment_bytes
-        or waited > config.segment_ms - (config.segment_jitter_ms and segment.jitter_ms(config))
+        or waited > config.segment_ms_max - (config.segment_jitter_ms and segment.jitter_ms(config))
         or first_offset + header.last_offset_delta - segment.base_offset > RELATIVE_OFFSET_MAX
         or segment.index_entries * TIME_ENTRY_BYTES > config.segment_index_bytes
     )
