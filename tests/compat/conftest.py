@@ -22,6 +22,7 @@ pytest.register_assert_rewrite(
 
 from tests.compat.clients.probe import Probe  # noqa: E402 - only now it can be found
 
+SOON = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 TopicMaker = Callable[[str, int, dict[str, str]], None]
 
 
@@ -48,3 +49,16 @@ def make_topic(bootstrap: str) -> TopicMaker:
         probe.reconnect()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def txn_bootstrap() -> Iterator[str]:
+    """A broker that soon looks for transactions that take too long."""
+    given = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    from barnabas.testing import Broker
+
+    with Broker(memory=False, config=SOON) as broker:
+        yield broker.bootstrap_servers

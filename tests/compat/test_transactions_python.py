@@ -1,7 +1,6 @@
 """The Python libraries' transactional producers and read_committed readers."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from tests.compat.txn_client_aiokafka import AiokafkaTxn
@@ -11,20 +10,6 @@ from tests.compat.txn_port import TxnClient
 from tests.compat.txn_scenarios import SCENARIOS, TxnStage, scenario_name
 
 CLIENTS: tuple[type[TxnClient], ...] = (ConfluentTxn, AiokafkaTxn, KafkaPythonTxn)
-PATIENCE = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-
-
-@pytest.fixture(scope="module")
-def txn_bootstrap() -> Iterator[str]:
-    """A broker that soon looks for transactions that take too long."""
-    given = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
-    if given:
-        yield given
-        return
-    from barnabas.testing import Broker
-
-    with Broker(memory=False, config=PATIENCE) as broker:
-        yield broker.bootstrap_servers
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=scenario_name)

@@ -45,6 +45,10 @@ class TxnClient(ABC):
     """One library, with one transactional producer and readers."""
 
     name: ClassVar[str]
+    sends_offsets: ClassVar[bool] = True
+    """Whether a user can say which offsets go with a transaction."""
+    claims_again: ClassVar[bool] = False
+    """Whether it takes its transactional id anew with every transaction."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

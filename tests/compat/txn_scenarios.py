@@ -164,6 +164,8 @@ def a_zombie_is_fenced(stage: TxnStage) -> None:
 def a_zombie_cannot_write(stage: TxnStage) -> None:
     topic, name = stage.topic(), stage.name("txn")
     with stage.client() as zombie, stage.client() as heir:
+        if zombie.claims_again:
+            pytest.skip("it fences its heir instead")
         zombie.open(name)
         _write(zombie, topic, "zombie")
         heir.open(name)
@@ -177,6 +179,8 @@ def a_zombie_cannot_write(stage: TxnStage) -> None:
 def offsets_move_with_the_transaction(stage: TxnStage) -> None:
     topic, group = stage.topic(), stage.name("group")
     with stage.client() as client:
+        if not client.sends_offsets:
+            pytest.skip("offsets go only with its own loop")
         client.open(stage.name("txn"))
         client.begin()
         client.send(topic, 0, ["one"])

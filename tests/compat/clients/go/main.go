@@ -72,6 +72,10 @@ type driver struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "transactions" {
+		serveTransactions()
+		return
+	}
 	if len(os.Args) > 1 {
 		if err := beMember(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
