@@ -77,7 +77,9 @@ class TopicConfig:
     @property
     def segment_ms_max(self) -> int:
         """How long a segment is written: no longer than a record may stay uncompacted."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        return (
+            min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+        )
 
 
 _ATTRIBUTES: Final = {each.name.replace("_", "."): each.name for each in fields(TopicConfig)}
