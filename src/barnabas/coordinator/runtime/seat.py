@@ -19,6 +19,7 @@ from barnabas.coordinator.runtime.turn import (
     Turn,
     Waiter,
 )
+from barnabas.coordinator.runtime.waiting import Replies, Waiting, deliver
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
 from barnabas.model.transactions import Marker
 from barnabas.ports.clock import Clock
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R")
 T = TypeVar("T")
 S = TypeVar("S", bound=Shard[Any])
-Replies = list[tuple[Waiter, Any]]
 
 _LOAD_AGAIN_S: Final = 1.0
 _LOAD_AGAIN_S_MAX: Final = 60.0
@@ -54,7 +54,7 @@ class Seat(Generic[R, S]):
         self._image = image
         self._shard: S | None = None
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._waiting = Waiting()
         self._uncommitted: asyncio.Future[None] | None = None
         self._closed = False
         self._loading = asyncio.get_running_loop().create_task(self._load())
@@ -72,7 +72,7 @@ class Seat(Generic[R, S]):
         waiter, turn = Waiter(), self._turn(shard)
         answer = self._decided(turn, lambda: decide(shard, turn, waiter))
         if isinstance(answer, Parked):
-            promised = self._wait(waiter)
+            promised = self._waiting.wait(waiter)
             self._settle(turn)
             return promised
         if turn.transactional is not None:
@@ -100,7 +100,7 @@ class Seat(Generic[R, S]):
     def _once_committed(self, waiter: Waiter, answer: T) -> Answer[T]:
         if self._uncommitted is None:
             return answer
-        promised = self._wait(waiter)
+        promised = self._waiting.wait(waiter)
         self._deliver_once_committed([(waiter, answer)])
         return promised
 
@@ -133,22 +133,6 @@ class Seat(Generic[R, S]):
             logger.exception("a defect in %s: it is loaded anew", self.name)
             self._drop(ErrorCode.not_coordinator)
             raise KafkaError(ErrorCode.unknown_server_error, "A defect; see the log.") from error
-
-    def _wait(self, waiter: Waiter) -> "asyncio.Future[Any]":
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        future.add_done_callback(self._waiting.discard)
-
-        def answer(value: Any) -> None:
-            if future.done():
-                return  # Whoever asked has gone.
-            if isinstance(value, KafkaError):
-                _fail(future, value)
-            else:
-                future.set_result(value)
-
-        waiter.answer = answer
-        return future
 
     # --- doing what was decided ----------------------------------------------------------------
 
@@ -225,12 +209,12 @@ class Seat(Generic[R, S]):
     def _deliver_once_committed(self, replies: Replies) -> None:
         """What an answer tells of must not be undone: so it waits, even if it wrote nothing."""
         if self._uncommitted is None:
-            _deliver(replies)
+            deliver(replies)
             return
 
         def committed(done: "asyncio.Future[None]") -> None:
             if not done.cancelled() and done.exception() is None:
-                _deliver(replies)
+                deliver(replies)
 
         self._uncommitted.add_done_callback(committed)
 
@@ -291,10 +275,7 @@ class Seat(Generic[R, S]):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for future in tuple(self._waiting):
-            if not future.done():
-                _fail(future, KafkaError(code))
-        self._waiting.clear()
+        self._waiting.refuse_all(code)
         if not self._closed:
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
@@ -305,14 +286,3 @@ class Seat(Generic[R, S]):
         self._closed = True
         self._loading.cancel()
         self._drop(ErrorCode.not_coordinator)
-
-
-def _fail(future: "asyncio.Future[Any]", error: KafkaError) -> None:
-    future.set_exception(error)
-    future.exception()  # Seen: that whoever asked has gone meanwhile is nothing to complain of.
-
-
-def _deliver(replies: Replies) -> None:
-    for waiter, value in replies:
-        if waiter.answer is not None:
-            waiter.answer(value)
