@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
+from barnabas.log.attention import nobody_looks
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reading import ReadPlan, ReadResult
@@ -93,6 +94,9 @@ class PartitionLog:
         self._refuses = False
         self._directory_synced = False
         self._tail_since_ms: int | None = None
+        self.draw_attention = nobody_looks
+        self.saved = False
+        """Whether a clean start would find everything as it is now."""
 
     def configure(self, config: TopicConfig) -> None:
         """The topic's settings from now on."""
@@ -204,7 +208,7 @@ class PartitionLog:
             logger.warning("%s takes writes again", self.partition.directory)
         self.end_offset = first + header.last_offset_delta + 1
         if self._tail_since_ms is None:
-            self._tail_since_ms = now_ms
+            self.mark_unsynced(now_ms)
         if header.max_timestamp < 0:
             segment.touched_ms = now_ms
         if epoch > self.epochs.latest:
@@ -260,6 +264,7 @@ class PartitionLog:
         # Its data may be synced already, its indexes are not.
         closing.name_synced = False
         closing.drop_indexes()
+        self._changed()
 
     def write_snapshot(self, *, sync: bool = False) -> None:
         """Save what is known of producers as of the end offset."""
@@ -358,30 +363,26 @@ class PartitionLog:
             directory=self.directory,
             epochs=self.epochs.to_bytes() if self.epochs.changed else None,
             segments=dirty,
-            side_files=self._side_files(dirty),
+            active=self._active,
             new_directory=not self._directory_synced,
         )
         self.epochs.changed = False
         since_ms, self._tail_since_ms = self._tail_since_ms, None
-        return unsynced.job(self.end_offset, since_ms, self._active)
+        return unsynced.job(self.end_offset, since_ms)
 
-    def _side_files(self, dirty: list[Segment]) -> list[str]:
-        """What recovery believes below the recovery point must be as durable as the data."""
-        rolled = [segment for segment in dirty if segment is not self._active]
-        paths = [s.path(suffix) for s in rolled for suffix in names.INDEX_SUFFIXES]
-        paths += [segment.path(names.SNAPSHOT) for segment in dirty]
-        if not self._directory_synced:
-            paths.append(f"{self.directory}/{names.PARTITION_METADATA}")
-        return paths
+    def _changed(self) -> None:
+        self.saved = False
+        self.draw_attention(self.partition)
 
     def postpone(self, job: SyncJob) -> None:
         """A job could not begin: everything it was for is still to be done."""
         self.epochs.changed = True
-        self._tail_since_ms = job.since_ms
+        self.mark_unsynced(job.since_ms)
 
-    def mark_unsynced(self, now_ms: int) -> None:
-        """There is a tail that no append of this life will draw attention to."""
-        self._tail_since_ms = now_ms
+    def mark_unsynced(self, since_ms: int | None) -> None:
+        """There is a tail, of that moment."""
+        self._tail_since_ms = since_ms
+        self._changed()
 
     def synced(self, job: SyncJob) -> None:
         """A job has finished: what it covered survives power loss."""
@@ -390,6 +391,7 @@ class PartitionLog:
             # One that was rolled meanwhile has got indexes that the job did not know of.
             segment.name_synced = segment is not job.active or segment is self._active
         self.recovery_point = max(self.recovery_point, min(job.target, self.end_offset))
+        self._changed()
 
     def _ends(self, segment: Segment) -> int:
         after = self.next_readable(segment.base_offset)
@@ -403,6 +405,7 @@ class PartitionLog:
         if offset > self.start_offset:
             self.start_offset = offset
             self.epochs.truncate_start(offset)
+            self._changed()
 
     def expired(self, now_ms: int, up_to: int) -> list[Segment]:
         """The oldest segments that retention lets go; `up_to` is the high watermark."""
@@ -442,6 +445,7 @@ class PartitionLog:
         for segment in old:
             self.aborted.forget(segment.base_offset)
         self.aborted.load(new.base_offset, self._ends(new))
+        self._changed()
 
     def remove_snapshots_below(self, offset: int) -> None:
         """With the files of dropped segments, and not before: power loss may bring those back."""
@@ -455,6 +459,7 @@ class PartitionLog:
         self._active = self.segments[-1]
         self._hints.clear()
         self.aborted.keep_only(self._bases)
+        self._changed()
 
     def begin_anew(self, segment: Segment) -> None:
         """Forget every segment, and all that was known, for an empty one."""
@@ -484,7 +489,8 @@ class PartitionLog:
 
     def close(self, *, clean: bool) -> None:
         """Release the files. `clean`: first save what makes the next start fast."""
-        if clean and self.failure is None:
+        is_saved = self.end_offset == 0 or (self.saved and not self.epochs.changed)
+        if clean and self.failure is None and not is_saved:
             self._active.write_indexes(sync=True)
             self.aborted.sync(self._active.base_offset)
             self.write_snapshot(sync=True)

@@ -32,27 +32,37 @@ class Unsynced:
     directory: str
     epochs: bytes | None
     segments: list[Segment]
-    side_files: list[str]
+    active: Segment
     new_directory: bool
 
-    def job(self, target: int, since_ms: int | None, active: Segment) -> SyncJob:
+    def job(self, target: int, since_ms: int | None) -> SyncJob:
         """A job for all of it; the handles are taken now, on the loop."""
         fresh = [segment for segment in self.segments if not segment.name_synced]
         handles = [segment.file for segment in self.segments]
+        side_files = self._side_files()
 
         def run() -> None:
             if self.epochs is not None:
                 _write_epochs(self.files, f"{self.directory}/{names.EPOCHS}", self.epochs)
             for handle in handles:
                 handle.sync()
-            for path in self.side_files:
+            for path in side_files:
                 _sync_if_there(self.files, path)
             if fresh:
                 self.files.sync_dir(self.directory)
             if self.new_directory:
                 self.files.sync_dir(self.directory.rpartition("/")[0])
 
-        return SyncJob(target, since_ms, run, fresh, active)
+        return SyncJob(target, since_ms, run, fresh, self.active)
+
+    def _side_files(self) -> list[str]:
+        """What recovery believes below the recovery point must be as durable as the data."""
+        rolled = [segment for segment in self.segments if segment is not self.active]
+        paths = [s.path(suffix) for s in rolled for suffix in names.INDEX_SUFFIXES]
+        paths += [segment.path(names.SNAPSHOT) for segment in self.segments]
+        if self.new_directory:
+            paths.append(f"{self.directory}/{names.PARTITION_METADATA}")
+        return paths
 
 
 def _write_epochs(files: Files, path: str, epochs: bytes) -> None:
