@@ -8,6 +8,7 @@ from typing import Final
 from barnabas.api.context import Services
 from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
+from barnabas.broker.cleaning import Cleaning
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.outside import Outside
@@ -79,8 +80,16 @@ class Broker:
             self._housekeeping = Housekeeping(
                 self._replicas, outside.clock, outside.work, lambda: self._cluster.image.config
             )
+            self._cleaning = Cleaning(
+                self._replicas,
+                outside.clock,
+                outside.entropy,
+                outside.work,
+                lambda: self._cluster.image.config,
+            )
             await self._listener.serve()
             self._housekeeping.start()
+            self._cleaning.start()
             undo.pop_all()
         return self.address
 
@@ -149,6 +158,7 @@ class Broker:
             steps.push_async_callback(self._cluster.close)
             steps.push_async_callback(self._replicas.settle)
             steps.push_async_callback(self._housekeeping.stop)
+            steps.push_async_callback(self._cleaning.stop)
             # Those who wait for others of their group learn that they must look elsewhere.
             self._coordinators.close()
             self._replicas.wake_fetches()
@@ -161,6 +171,7 @@ class Broker:
         """Stop as a killed process would: nothing is saved that was not saved already."""
         self._coordinators.close()
         await self._listener.stop(0)
+        await self._cleaning.stop()
         await self._housekeeping.stop()
         await self._replicas.settle()
         await self._coordination.close()
