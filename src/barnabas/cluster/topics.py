@@ -277,7 +277,7 @@ def _grown_topic(
         raise KafkaError(
             ErrorCode.invalid_topic_exception,
             f"What is kept in {topic.name} is found by its number of partitions: with another "
-            "number, groups would lose their offsets.",
+            "number, nothing of it would be found again.",
         )
     present = len(topic.partitions)
     if new.count == present:
