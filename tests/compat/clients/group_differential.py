@@ -63,7 +63,7 @@ SMALL: Final = {
 }
 _OWN: Final = frozenset({"host", "port", "cluster_id"})
 # Words for people may be anybody's own; whether there are any may not.
-_WORDS: Final = frozenset({"error_message", "documentation"})
+_WORDS: Final = frozenset({"error_message", "documentation", "batch_index_error_message"})
 _ABSENT: Final = "absent"
 _LINE_CHARS: Final = 4000
 

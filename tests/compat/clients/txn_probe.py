@@ -26,10 +26,19 @@ NOT_YET: Final = frozenset(
 )  # fmt: skip
 _PRODUCER_IDS: Final = frozenset({"producer_id", "v3_and_below_producer_id"})
 _TIMES: Final = frozenset(
-    {"last_timestamp", "transaction_start_time", "timestamp", "base_timestamp", "max_timestamp"}
-)
+    {
+        "last_timestamp", "transaction_start_time", "timestamp", "base_timestamp", "max_timestamp",
+        "log_append_time",
+    }
+)  # fmt: skip
 _REAL_TIME_MS: Final = 1_720_000_000_000
-_SORTED: Final = frozenset({"active_producers", "transaction_states", "unknown_state_filters"})
+_SORTED: Final = frozenset(
+    {
+        "active_producers", "transaction_states", "unknown_state_filters", "markers",
+        "topic_results", "results_by_partition", "results_by_transaction",
+        "results_by_topic_v3_and_below",
+    }
+)  # fmt: skip
 
 
 @dataclass

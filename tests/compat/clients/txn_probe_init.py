@@ -130,6 +130,7 @@ def init_claims_while_open(probe: TxnProbe) -> None:
     probe.adds("add", who, {"init-claim": [0]})
     probe.writes("write", who, "init-claim", 0)
     probe.ask("wrong claim", INIT, 5, init(who.name, producer_id=who.producer_id, epoch=7))
+    probe.settle(who.name)
     probe.describes("after the wrong claim", who)
     probe.ask("right claim", INIT, 5, init(who.name, producer_id=who.producer_id, epoch=0))
     probe.settle(who.name)
