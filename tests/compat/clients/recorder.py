@@ -47,6 +47,11 @@ class Recorder:
         self._thread.join()
         self._loop.close()
 
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self._port}"
+
     def versions(self, api_key: int) -> set[int]:
         """The versions of an API that were asked."""
         return {version for key, version in self.seen if key == api_key}
