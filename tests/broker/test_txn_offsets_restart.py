@@ -21,6 +21,9 @@ _TXN_OFFSET_COMMIT: Final = 28
 _NEWEST: Final = {talk.INIT_PRODUCER_ID: 5, _END_TXN: 5, _TXN_OFFSET_COMMIT: 5}
 _SETTINGS: Final = {**ONE_SHARD, "transaction_state_log_num_partitions": "1"}
 _PATIENCE: Final = 1000
+_ROUNDS: Final = 30
+_NOTES: Final = 20_000
+"""More bytes than what counts of so many rounds."""
 ENDINGS: Final = ("stop", "kill", "power")
 
 
@@ -200,3 +203,64 @@ def test_an_abandoned_transaction_is_aborted_for_its_successor(machine: Machine)
 
     machine.live(abandons, ending="kill", **_SETTINGS)
     machine.live(succeeds, **_SETTINGS)
+
+
+def test_a_compacted_log_tells_the_same(machine: Machine) -> None:
+    """What is committed, aborted and pending, after the cleaner has been through it."""
+    settings = {**_SETTINGS, "log_cleaner_backoff_ms": "1000"}
+    told: list[Any] = []
+    producers: list[Producer] = []
+
+    async def fills(life: Life) -> None:
+        await _ready(life, first=True)
+        committing, aborting = await _init(life, "c"), await _init(life, "a")
+        for number in range(1, _ROUNDS):
+            await _commit(life, committing, "g", {0: number, 1: number})
+            await _commit(life, aborting, "g", {1: -number - 1, 2: 7})
+            committing = await _end(life, committing, committed=True)
+            aborting = await _end(life, aborting, committed=False)
+            await scenes.commit(life, "h", {0: number}, "x" * 4000)
+        assert _stored(life) > 5 * _NOTES
+        _roll(life)
+        await _commit(life, committing, "g", {0: 100})
+        await scenes.commit(life, "g", {0: 50})
+        await _settled(life, "h")
+        producers.append(committing)
+        told.append(await _everything(life))
+
+    async def cleans(life: Life) -> None:
+        await _ready(life, first=False)
+        assert await _everything(life) == told[0]
+        for _ in range(_PATIENCE):
+            if _stored(life) < _NOTES:
+                break
+            await asyncio.sleep(1)
+        assert _stored(life) < _NOTES
+        assert await _everything(life) == told[0]
+
+    async def ends(life: Life) -> None:
+        await _ready(life, first=False)
+        assert await _everything(life) == told[0]
+        await _end(life, producers[0], committed=True)
+        assert await _settled(life, "g") == {0: 50, 1: _ROUNDS - 1, 2: -1}
+
+    machine.live(fills, **settings)
+    machine.live(cleans, ending="kill", **settings)
+    machine.live(ends, **settings)
+
+
+async def _everything(life: Life) -> list[Any]:
+    return [await _seen(life, group, stable=stable) for group in "gh" for stable in (False, True)]
+
+
+def _roll(life: Life) -> None:
+    """Only what lies in closed segments is compacted."""
+    partition = life.broker._replicas.find(CONSUMER_OFFSETS, 0)
+    assert partition is not None
+    partition.log.roll(life.clock.wall_ms())
+
+
+def _stored(life: Life) -> int:
+    partition = life.broker._replicas.find(CONSUMER_OFFSETS, 0)
+    assert partition is not None
+    return partition.log.size
