@@ -1,4 +1,5 @@
-"""`python -m barnabas.cli.demo`: a broker, two client libraries, groups, and kills in the middle.
+"""`python -m barnabas.cli.demo`: a broker, two client libraries, groups, transactions, and kills in
+the middle.
 
 Everything told is checked; whatever does not hold ends the demonstration with exit code 1.
 """
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from barnabas.cli import demo_copier
 from barnabas.cli.demo_clients import (
     WAIT_S,
     ConfluentKafka,
@@ -116,6 +118,7 @@ def tell() -> None:
             exchange(broker, second, first, "answers")
             survive_a_kill(broker, first, second)
             share_in_groups(broker, first)
+            copy_exactly_once(broker, first)
             code = broker.stop()
             require(code == 0, f"the broker stopped with exit code {code}")
             verify_files(data)
@@ -271,6 +274,33 @@ def share_in_groups(broker: BrokerProcess, writer: ConfluentKafka) -> None:
     fresh = {(each.partition, each.offset) for each in more}
     require(late.places() == fresh, "a group did not go on where it was")
     print(f"{len(more)} more were written; 'billing' came back and saw exactly those.")
+
+
+def copy_exactly_once(broker: BrokerProcess, writer: ConfluentKafka) -> None:
+    """A copier and the broker are killed in mid-transaction; the copy is exact all the same."""
+    source, target = "readings", "copies"
+    for topic in (source, target):
+        create_topic(broker.bootstrap, topic, PARTITIONS)
+    stored = writer.send(source, events(EVENTS))
+    chapter(f"{EVENTS} events copied from {source!r} to {target!r}, exactly once")
+    kills = []
+    for who in ("copier", "broker"):
+        copier = demo_copier.start(broker.bootstrap, source, target)
+        kills.append((who, demo_copier.copied(copier, EVENTS // 4)))
+        if who == "broker":
+            broker.kill()
+            broker.start()
+        copier.kill()
+        copier.communicate(timeout=WAIT_S)
+    last = demo_copier.start(broker.bootstrap, source, target)
+    last.communicate(timeout=2 * WAIT_S)
+    require(last.returncode == 0, f"a copier ended with exit code {last.returncode}")
+    read = writer.read(target, PARTITIONS, EVENTS)
+    wanted = {key: [value.upper() for value in values] for key, values in by_key(stored).items()}
+    require(by_key(read) == wanted, "the copy is not exact")
+    for who, count in kills:
+        print(f"The {who} was killed when {count} events were copied or on their way.")
+    print(f"{len(read)} copies: none is missing, none is there twice, each key's are in order.")
 
 
 def verify_files(data: str) -> None:
