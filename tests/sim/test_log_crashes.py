@@ -21,7 +21,7 @@ from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery import DamagedLogError, LogPlace
 from barnabas.log.segment import Segment
 from barnabas.log.store import LogStore
-from barnabas.log.syncing import SyncJob
+from barnabas.log.syncing import SyncJob, Unsynced
 from barnabas.model.check import BrokenInvariantError
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import TopicPartition
@@ -129,7 +129,7 @@ def _sync_job_without_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def _side_files_left_unsynced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PartitionLog, "_side_files", lambda _log, _dirty: [])
+    patch.setattr(Unsynced, "_side_files", lambda _unsynced: [])
 
 
 def _sync_that_counts_later_appends(patch: pytest.MonkeyPatch) -> None:

@@ -23,5 +23,5 @@ class Attention:
         self.moved.add(partition)
 
 
-def nobody_looks(_partition: TopicPartition) -> None:
+def nobody_looks(partition: TopicPartition) -> None:
     """For a log that belongs to no store."""

@@ -4,11 +4,12 @@ import base64
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
+from barnabas.log.attention import Attention
 from barnabas.log.checkpoints import CheckpointError, read_offsets, write_offsets
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import LogPlace, load_log
@@ -26,7 +27,7 @@ _CLEAN_MARK = b'{"version":0,"brokerEpoch":-1}'
 
 
 @dataclass(slots=True)
-class _Doomed:
+class Doomed:
     """Files waiting out `file.delete.delay.ms`, in case somebody still reads them."""
 
     due_s: float
@@ -44,7 +45,11 @@ class LogStore:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._unopened: set[TopicPartition] = set()
         """Damaged logs: as long as there are any, no stop is a clean one."""
-        self._doomed: list[_Doomed] = []
+        self.attention = Attention()
+        self._closed: set[TopicPartition] = set()
+        self._sound = True
+        """Whether every log that was closed so far was closed cleanly."""
+        self._doomed: list[Doomed] = []
         self._checkpoints_begun = 0
         self._checkpoints_written = 0
         self._checkpoint_lock = threading.Lock()
@@ -98,18 +103,23 @@ class LogStore:
         """Where a partition's files lie."""
         return f"{self.root}/{partition.directory}"
 
+    def forget(self, partitions: Iterable[TopicPartition]) -> Callable[[], None] | None:
+        """Partitions of these names will begin anew: what the checkpoints say of older ones of
+        the same name must go first. On the loop; the job, if any, has to be done before `open`."""
+        gone = set(partitions)
+        for partition in gone:
+            self._forget(partition)
+        # A checkpoint that is on its way may speak of them too.
+        is_under_way = self._checkpoints_begun != self._checkpoints_written
+        return self.checkpoint_job() if is_under_way or gone & self._checkpointed else None
+
     def open(
         self, partition: TopicPartition, topic_id: uuid.UUID, config: TopicConfig
     ) -> PartitionLog:
-        """Open a partition's log, or begin one. May take long: run it off the loop at start."""
+        """Open a partition's log, or begin one. May take long: run it off the loop."""
         self._take_mark()
         directory = self.directory(partition)
-        now_ms = self._clock.wall_ms()
-        if self.files.exists(directory):
-            self._set_stray_aside(partition, topic_id)
-        if not self.files.exists(directory):
-            self._begin(partition, directory)
-        self._write_partition_metadata(directory, topic_id)
+        self._enter(partition, topic_id)
         place = LogPlace(
             self.files,
             directory,
@@ -120,13 +130,36 @@ class LogStore:
             clean=self.clean,
         )
         self._unopened.add(partition)
-        log = load_log(place, now_ms)
+        log = load_log(place, self._clock.wall_ms())
         self._unopened.discard(partition)
         if config.flush_messages == 1:
             # What is served from such a log survives power loss; a kill left some of it unsynced.
             _sync(log)
         self.logs[partition] = log
+        log.draw_attention = self.attention.draw
+        self.attention.draw(partition)
         return log
+
+    def _enter(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """Make sure that the folder is there, and this topic's; one of an older topic of that name
+        is kept, under another name."""
+        directory = self.directory(partition)
+        path = f"{directory}/{names.PARTITION_METADATA}"
+        wanted = f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode()
+        try:
+            found = self.files.read(path)
+        except FileNotFoundError:
+            found = b""
+        if found == wanted:
+            return
+        lines = found.decode("ascii", "replace").splitlines()
+        ids = [line.removeprefix("topic_id: ") for line in lines if line.startswith("topic_id: ")]
+        if ids and ids[0] != topic_id_text(topic_id):
+            self._set_aside(partition, names.STRAY_DIRECTORY)
+            self._forget(partition)
+        if not self.files.exists(directory):
+            self._begin(partition, directory)
+        rewrite(self.files, path, wanted)
 
     def _begin(self, partition: TopicPartition, directory: str) -> None:
         """Make a folder; what the checkpoints say of an older topic of that name must go first."""
@@ -134,25 +167,6 @@ class LogStore:
             self._forget(partition)
             self.checkpoint_job()()
         self.files.make_dirs(directory)
-
-    def _write_partition_metadata(self, directory: str, topic_id: uuid.UUID) -> None:
-        path = f"{directory}/{names.PARTITION_METADATA}"
-        content = f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode()
-        if self.files.exists(path) and self.files.read(path) == content:
-            return
-        rewrite(self.files, path, content)
-
-    def _set_stray_aside(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
-        """A folder of an older topic of that name is kept, under another name."""
-        directory = self.directory(partition)
-        path = f"{directory}/{names.PARTITION_METADATA}"
-        if not self.files.exists(path):
-            return
-        lines = self.files.read(path).decode("ascii", "replace").splitlines()
-        found = [line.removeprefix("topic_id: ") for line in lines if line.startswith("topic_id: ")]
-        if found and found[0] != topic_id_text(topic_id):
-            self._set_aside(partition, names.STRAY_DIRECTORY)
-            self._forget(partition)
 
     def set_strays_aside(self, known: set[TopicPartition]) -> None:
         """Rename the folders of partitions that no topic has (a deletion was cut short)."""
@@ -171,9 +185,19 @@ class LogStore:
 
     def delete(self, partition: TopicPartition) -> None:
         """The partition is gone at once; its files go after `file.delete.delay.ms`."""
+        self.doom(self.set_deleted_aside([partition]))
+
+    def set_deleted_aside(self, partitions: Iterable[TopicPartition]) -> list[Doomed]:
+        """Rename the folders of deleted partitions; off the loop, where there are many.
+
+        What is left of them is for `doom`, which belongs to the loop.
+        """
+        return [gone for each in partitions if (gone := self._set_deleted_aside(each)) is not None]
+
+    def _set_deleted_aside(self, partition: TopicPartition) -> Doomed | None:
         log = self.logs.pop(partition, None)
         if log is None and partition not in self._unopened:
-            return
+            return None
         self._forget(partition)
         if log is not None:
             log.fail("the topic was deleted")
@@ -181,14 +205,19 @@ class LogStore:
             target = self._set_aside(partition, names.DELETE_DIRECTORY)
         except FileNotFoundError:
             logger.warning("%s had been removed already", self.directory(partition))
-            return
+            return None
 
         def remove() -> None:
             if log is not None:
                 log.close(clean=False)
             self.files.remove_tree(target)
 
-        self._doom(0 if log is None else log.config.file_delete_delay_ms, remove)
+        delay_ms = 0 if log is None else log.config.file_delete_delay_ms
+        return Doomed(self._clock.monotonic() + delay_ms / 1000, remove)
+
+    def doom(self, doomed: Iterable[Doomed]) -> None:
+        """Remove these when their time has come."""
+        self._doomed += doomed
 
     def _forget(self, partition: TopicPartition) -> None:
         self._unopened.discard(partition)
@@ -211,14 +240,8 @@ class LogStore:
                     self.files.sync_dir(log.directory)
             log.remove_snapshots_below(begins_at)
 
-        self._doom(log.config.file_delete_delay_ms, remove)
-
-    def discard(self, log: PartitionLog, remove: Callable[[], None]) -> None:
-        """Remove files that `log` needs no more, once nobody can be reading them."""
-        self._doom(log.config.file_delete_delay_ms, remove)
-
-    def _doom(self, delay_ms: int, remove: Callable[[], None]) -> None:
-        self._doomed.append(_Doomed(self._clock.monotonic() + delay_ms / 1000, remove))
+        due_s = self._clock.monotonic() + log.config.file_delete_delay_ms / 1000
+        self.doom([Doomed(due_s, remove)])
 
     def take_due_removals(self) -> list[Callable[[], None]]:
         """Deletions whose time has come, to be run off the loop."""
@@ -229,9 +252,8 @@ class LogStore:
 
     def checkpoint_job(self) -> Callable[[], None]:
         """Write recovery points and log starts; the values are those of this moment."""
-        opened = list(self.logs.items())
-        points = self._recovery_points | {tp: log.proven_offset for tp, log in opened}
-        starts = self._starts | {tp: log.start_offset for tp, log in opened if log.start_offset > 0}
+        self._note_moved()
+        points, starts = dict(self._recovery_points), dict(self._starts)
         cleaned = dict(self.cleaned_to)
         self._checkpoints_begun += 1
         number = self._checkpoints_begun
@@ -250,14 +272,34 @@ class LogStore:
 
         return run
 
+    def _note_moved(self) -> None:
+        """What has changed since the last checkpoint; all the others are not looked at."""
+        moved = self.attention.moved
+        while moved:
+            partition = moved.pop()
+            log = self.logs.get(partition)
+            if log is not None:
+                self._recovery_points[partition] = log.proven_offset
+                if log.start_offset > 0:
+                    self._starts[partition] = log.start_offset
+                else:
+                    self._starts.pop(partition, None)
+
+    def close_logs(self, partitions: Iterable[TopicPartition]) -> None:
+        """Sync and close some logs; several threads may do so, each its own. Then `close`."""
+        for partition in partitions:
+            log = self.logs.get(partition)
+            if log is not None and partition not in self._closed:
+                self._closed.add(partition)
+                if not self._close_log(log):
+                    self._sound = False
+
     def close(self) -> None:
         """Sync and close everything; when all of it went well, leave the clean-stop mark."""
-        sound = not self._unopened
         try:
-            for log in self.logs.values():
-                sound &= self._close_log(log)
+            self.close_logs(list(self.logs))
             self.checkpoint_job()()
-            if sound:
+            if self._sound and not self._unopened:
                 self.files.replace(f"{self.root}/{names.CLEAN_SHUTDOWN}", _CLEAN_MARK)
         finally:
             self._lock.release()
