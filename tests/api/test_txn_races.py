@@ -295,7 +295,10 @@ def test_for_newer_clients_it_is_waited_a_moment(
     assert busy.times == -1, "asked three times"
 
 
-def test_but_not_for_ever(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_but_not_for_ever(
+    house: House, build_house: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = build_house({**SETTINGS, "add.partitions.to.txn.retry.backoff.max.ms": "50"})
     coordinate(house)
     house.topic("t")
     producer = init(house)

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
     from tests.api.conftest import House
 
-SETTINGS = {**GROUP_SETTINGS, "transaction.state.log.num.partitions": "2"}
-"""For houses with transactions: few shards to load."""
+SETTINGS = {
+    **GROUP_SETTINGS,
+    "transaction.state.log.num.partitions": "2",
+    "add.partitions.to.txn.retry.backoff.max.ms": "60000",
+}
+"""For houses with transactions: few shards to load, and patience on a busy machine."""
 
 CLASSIC = 11
 """The newest Produce of clients that add their partitions by requests of their own."""
