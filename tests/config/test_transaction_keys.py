@@ -23,7 +23,6 @@ def test_what_is_set_is_what_the_coordinator_reads() -> None:
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "70",
             "transaction.remove.expired.transaction.cleanup.interval.ms": "80",
             "transaction.partition.verification.enable": "false",
-            "transaction.two.phase.commit.enable": "true",
             "add.partitions.to.txn.retry.backoff.ms": "9",
             "add.partitions.to.txn.retry.backoff.max.ms": "10",
         }
@@ -38,7 +37,6 @@ def test_what_is_set_is_what_the_coordinator_reads() -> None:
         timed_out_interval_ms=70,
         expired_interval_ms=80,
         verification=False,
-        two_phase_commit=True,
         add_retry_backoff_ms=9,
         add_retry_backoff_max_ms=10,
     )
@@ -51,6 +49,7 @@ def test_what_is_set_is_what_the_coordinator_reads() -> None:
         ({"transaction.state.log.replication.factor": "0"}, "at least 1"),
         ({"transaction.state.log.load.buffer.size": "1000"}, "the log's own size"),
         ({"transaction.max.timeout.ms": "0"}, "at least 1"),
+        ({"transaction.two.phase.commit.enable": "true"}, "InitProducerId v6"),
         ({"producer.id.expiration.check.interval.ms": "1000"}, "segments to delete"),
         ({"add.partitions.to.txn.retry.backoff.max.ms": "-1"}, "at least 0"),
     ],

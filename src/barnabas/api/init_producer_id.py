@@ -22,8 +22,6 @@ from barnabas.api.typed import NO_THROTTLE, ProducerId, i16, milliseconds
 from barnabas.coordinator.txn.asks import InitProducer
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.transactions import (
-    BUMPED_TRANSACTIONS,
-    CLASSIC_TRANSACTIONS,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NOBODY,
@@ -31,7 +29,6 @@ from barnabas.model.transactions import (
 )
 
 _FENCED_FROM: Final = 4
-_BUMPED_FROM: Final = 5
 
 
 def handle(
@@ -50,7 +47,7 @@ async def _identity(call: Call, request: InitProducerIdRequest) -> InitProducerI
             producer_id = await call.services.producer_ids.take()
             return _answer(ErrorCode.none, ProducerIdentity(producer_id, 0))
         require_transactional_id(request.transactional_id)
-        identity = await call.services.transactions.init(_asked(call.version, request))
+        identity = await call.services.transactions.init(_asked(request))
     except KafkaError as error:
         return _answer(told_code(error.code, call.version, _FENCED_FROM))
     except STORE_ERRORS as error:
@@ -58,14 +55,11 @@ async def _identity(call: Call, request: InitProducerIdRequest) -> InitProducerI
     return _answer(ErrorCode.none, identity)
 
 
-def _asked(version: int, request: InitProducerIdRequest) -> InitProducer:
+def _asked(request: InitProducerIdRequest) -> InitProducer:
     return InitProducer(
         transactional_id=request.transactional_id or "",
         timeout_ms=milliseconds(request.transaction_timeout),
         claimed=ProducerIdentity(request.producer_id, request.producer_epoch),
-        transaction_version=(
-            BUMPED_TRANSACTIONS if version >= _BUMPED_FROM else CLASSIC_TRANSACTIONS
-        ),
     )
 
 

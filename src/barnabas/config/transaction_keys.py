@@ -68,10 +68,11 @@ TRANSACTION_KEYS: Final = (
         doc="Whether a transactional batch is appended only after the coordinator has said that "
             "its partition is in the transaction; else one that comes late would never end.",
         importance=_LOW, update=Update.CLUSTER_WIDE),
-    _key("transaction.two.phase.commit.enable", _B, False,
-         "Whether producers may ask for transactions without a timeout, which a coordinator "
-         "outside of this cluster ends.",
-         None, _LOW),
+    Key(name="transaction.two.phase.commit.enable", type=_B, default=False,
+        doc="Whether producers may ask for transactions without a timeout, which a coordinator "
+            "outside of this cluster ends.",
+        importance=_LOW,
+        refusal="producers ask for it by InitProducerId v6, which is not stable yet"),
     _key("add.partitions.to.txn.retry.backoff.ms", _I, 20,
          "How often a Produce asks again while the producer's last transaction is being ended.",
          checks.at_least(1)),
@@ -102,7 +103,6 @@ def read_transaction_settings(values: Mapping[str, Any]) -> TransactionSettings:
         timed_out_interval_ms=values["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
         expired_interval_ms=values["transaction.remove.expired.transaction.cleanup.interval.ms"],
         verification=values["transaction.partition.verification.enable"],
-        two_phase_commit=values["transaction.two.phase.commit.enable"],
         add_retry_backoff_ms=values["add.partitions.to.txn.retry.backoff.ms"],
         add_retry_backoff_max_ms=values["add.partitions.to.txn.retry.backoff.max.ms"],
     )

@@ -18,7 +18,6 @@ class TransactionSettings:
     timed_out_interval_ms: int = 10_000
     expired_interval_ms: int = 3_600_000
     verification: bool = True
-    two_phase_commit: bool = False
     add_retry_backoff_ms: int = 20
     add_retry_backoff_max_ms: int = 100
     """How long a Produce may wait, in all, for the producer's last transaction to be over."""

@@ -198,7 +198,6 @@ class Bureau:
                 transactional_id=name,
                 timeout_ms=timeout_ms,
                 claimed=claimed,
-                transaction_version=BUMPED_TRANSACTIONS,
             )
         )
 

@@ -36,12 +36,6 @@ class InitProducer:
     timeout_ms: int
     claimed: ProducerIdentity = NOBODY
     """What the producer takes itself for (v3+), if anything."""
-    transaction_version: int
-    """Of the client, as far as the version of its request tells."""
-    two_phase_commit: bool = False
-    """Its transactions never time out (v6, KIP-939)."""
-    keep_prepared: bool = False
-    """Leave an open transaction as it is (v6, KIP-939)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

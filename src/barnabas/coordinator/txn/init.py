@@ -6,7 +6,6 @@ from barnabas.coordinator.txn.asks import InitProducer, TransactionState
 from barnabas.coordinator.txn.ending import aborted
 from barnabas.coordinator.txn.transaction import (
     NEEDS_PRODUCER_ID,
-    TIMEOUT_NEVER_MS,
     NeedsProducerId,
     Transaction,
     is_exhausted,
@@ -22,16 +21,7 @@ from barnabas.model.transactions import (
 
 def check_init(ask: InitProducer, settings: TransactionSettings) -> None:
     """What can be refused without knowing the transactional id."""
-    if ask.two_phase_commit and not settings.two_phase_commit:
-        raise KafkaError(
-            ErrorCode.transactional_id_authorization_failed,
-            "Two-phase commit is off: transaction.two.phase.commit.enable is false.",
-        )
-    if ask.keep_prepared:
-        raise KafkaError(
-            ErrorCode.unsupported_version, "A prepared transaction can not be kept yet."
-        )
-    if not (ask.two_phase_commit or 0 < ask.timeout_ms <= settings.timeout_max_ms):
+    if not 0 < ask.timeout_ms <= settings.timeout_max_ms:
         raise KafkaError(
             ErrorCode.invalid_transaction_timeout,
             f"The transaction timeout must be from 1 to {settings.timeout_max_ms} ms "
@@ -65,14 +55,13 @@ def _owned(
     new_producer_id: int,
     now_ms: int,
 ) -> Transaction | NeedsProducerId:
-    timeout_ms = TIMEOUT_NEVER_MS if ask.two_phase_commit else ask.timeout_ms
     claimed_epoch = None if claimed is None else claimed.epoch
     if not current.is_exhausted or claimed_epoch not in (None, current.epoch):
-        return transitions.with_new_epoch(current, claimed_epoch, timeout_ms, now_ms)
+        return transitions.with_new_epoch(current, claimed_epoch, ask.timeout_ms, now_ms)
     if new_producer_id == NO_PRODUCER_ID:
         return NEEDS_PRODUCER_ID
     return transitions.with_new_producer(
-        current, new_producer_id, timeout_ms, now_ms, claimed=claimed is not None
+        current, new_producer_id, ask.timeout_ms, now_ms, claimed=claimed is not None
     )
 
 

@@ -21,7 +21,7 @@ NOT_BEGUN: Final = -1
 """The start of a transaction that has none yet."""
 
 TIMEOUT_NEVER_MS: Final = 2**31 - 1
-"""The timeout of those that a coordinator elsewhere ends (two-phase commit)."""
+"""The timeout of those that a coordinator elsewhere ends (KIP-939): a Kafka may have left some."""
 
 _S = TransactionState
 _IDLE: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
