@@ -9,6 +9,7 @@ from tests.chaos.broker_process import BrokerProcess
 from tests.compat.txn_client_aiokafka import AiokafkaTxn
 from tests.compat.txn_client_confluent import ConfluentTxn
 from tests.compat.txn_client_kafka_python import KafkaPythonTxn
+from tests.compat.txn_port import LINGERING
 from tests.compat.txn_scenarios import END, TxnStage
 
 CLIENTS = (ConfluentTxn, AiokafkaTxn, KafkaPythonTxn)
@@ -26,6 +27,7 @@ def test_open_transactions_outlive_the_broker(stop: str, tmp_path: Path) -> None
         topics = [stage.topic() for stage in stages]
         clients = [stack.enter_context(stage.client()) for stage in stages]
         for stage, client, topic in zip(stages, clients, topics, strict=True):
+            stage.plainly(topic, 0, ["first"])
             client.open(stage.name("txn"))
             client.begin()
             client.send(topic, 0, ["never"])
@@ -36,11 +38,12 @@ def test_open_transactions_outlive_the_broker(stop: str, tmp_path: Path) -> None
         STOPS[stop](broker)
         broker.start()
         for stage, client, topic in zip(stages, clients, topics, strict=True):
-            assert stage.client().peek(topic, 0) == []
+            with stage.client() as reader:
+                assert reader.read(topic, 0, "first", LINGERING) == ["first"]
             client.send(topic, 0, ["after"])
             client.commit()
             stage.plainly(topic, 0, [END])
-            assert stage.read(topic) == ["before", "after"]
+            assert stage.read(topic) == ["first", "before", "after"]
             assert stage.committed(f"group of {topic}", topic) == 7
 
 

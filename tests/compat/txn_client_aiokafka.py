@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced  # type: ignore[import-untyped]
-from tests.compat.txn_port import SILENCE_S, TIMEOUT_MS, WAIT_S, Copy, TxnClient, TxnRefusedError
+from tests.compat.txn_port import (
+    COMMITTED,
+    TIMEOUT_MS,
+    WAIT_S,
+    Copy,
+    Reading,
+    TxnClient,
+    TxnRefusedError,
+)
 
 R = TypeVar("R")
 
@@ -64,30 +72,23 @@ class AiokafkaTxn(TxnClient):
     def abort(self) -> None:
         self._run(self._producer.abort_transaction())
 
-    def read(self, topic: str, partition: int, until: str, *, committed: bool = True) -> list[str]:
-        return self._run(self._read(topic, partition, until, WAIT_S, committed=committed))
+    def read(self, topic: str, partition: int, until: str, how: Reading = COMMITTED) -> list[str]:
+        return self._run(self._read(TopicPartition(topic, partition), until, how))
 
-    def peek(self, topic: str, partition: int) -> list[str]:
-        return self._run(self._read(topic, partition, None, SILENCE_S, committed=True))
-
-    async def _read(
-        self, topic: str, partition: int, until: str | None, wait_s: float, *, committed: bool
-    ) -> list[str]:
-        consumer = self._consumer(None, committed=committed)
+    async def _read(self, where: Any, until: str, how: Reading) -> list[str]:
+        consumer = self._consumer(None, committed=how.committed)
         await consumer.start()
-        where = TopicPartition(topic, partition)
         consumer.assign([where])
         consumer.seek(where, 0)
         values: list[str] = []
-        deadline = time.monotonic() + wait_s
+        deadline = time.monotonic() + WAIT_S
         try:
-            while (left := deadline - time.monotonic()) > 0:
-                found = await consumer.getmany(where, timeout_ms=min(int(left * 1000) + 1, 500))
-                for message in found.get(where, ()):
-                    values.append(message.value.decode())
-                    if values[-1] == until:
-                        return values
-            assert until is None, f"{until} does not come, only {values}"
+            while until not in values or time.monotonic() < deadline:
+                assert time.monotonic() < deadline, f"{until} does not come, only {values}"
+                found = (await consumer.getmany(where, timeout_ms=100)).get(where, ())
+                values += [message.value.decode() for message in found]
+                if found and until in values:
+                    deadline = time.monotonic() + how.linger_s
             return values
         finally:
             await consumer.stop()

@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from tests.compat.txn_port import SILENCE_S, TIMEOUT_MS, WAIT_S, Copy, TxnClient, TxnRefusedError
+from tests.compat.txn_port import (
+    COMMITTED,
+    TIMEOUT_MS,
+    WAIT_S,
+    Copy,
+    Reading,
+    TxnClient,
+    TxnRefusedError,
+)
 
 _FENCED_CODES = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
@@ -84,27 +92,20 @@ class ConfluentTxn(TxnClient):
     def abort(self) -> None:
         self._do(self._opened.abort_transaction, WAIT_S)
 
-    def read(self, topic: str, partition: int, until: str, *, committed: bool = True) -> list[str]:
-        return self._read(topic, partition, until, WAIT_S, committed=committed)
-
-    def peek(self, topic: str, partition: int) -> list[str]:
-        return self._read(topic, partition, None, SILENCE_S, committed=True)
-
-    def _read(
-        self, topic: str, partition: int, until: str | None, wait_s: float, *, committed: bool
-    ) -> list[str]:
-        consumer = self._consumer("reader", committed=committed)
+    def read(self, topic: str, partition: int, until: str, how: Reading = COMMITTED) -> list[str]:
+        consumer = self._consumer("reader", committed=how.committed)
         consumer.assign([TopicPartition(topic, partition, 0)])
         values: list[str] = []
-        deadline = time.monotonic() + wait_s
+        deadline = time.monotonic() + WAIT_S
         try:
-            while (left := deadline - time.monotonic()) > 0:
-                message = consumer.poll(min(left, 1.0))
-                if message is not None and message.error() is None:
-                    values.append((message.value() or b"").decode())
-                    if values[-1] == until:
-                        return values
-            assert until is None, f"{until} does not come, only {values}"
+            while until not in values or time.monotonic() < deadline:
+                assert time.monotonic() < deadline, f"{until} does not come, only {values}"
+                message = consumer.poll(0.1)
+                if message is None or message.error() is not None:
+                    continue
+                values.append((message.value() or b"").decode())
+                if values[-1] == until:
+                    deadline = time.monotonic() + how.linger_s
             return values
         finally:
             consumer.close()

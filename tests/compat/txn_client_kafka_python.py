@@ -11,7 +11,15 @@ from kafka.errors import (  # type: ignore[import-untyped]
     ProducerFencedError,
 )
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
-from tests.compat.txn_port import SILENCE_S, TIMEOUT_MS, WAIT_S, Copy, TxnClient, TxnRefusedError
+from tests.compat.txn_port import (
+    COMMITTED,
+    TIMEOUT_MS,
+    WAIT_S,
+    Copy,
+    Reading,
+    TxnClient,
+    TxnRefusedError,
+)
 
 
 class KafkaPythonTxn(TxnClient):
@@ -68,29 +76,20 @@ class KafkaPythonTxn(TxnClient):
     def abort(self) -> None:
         self._do(self._producer.abort_transaction)
 
-    def read(self, topic: str, partition: int, until: str, *, committed: bool = True) -> list[str]:
-        return self._read(topic, partition, until, WAIT_S, committed=committed)
-
-    def peek(self, topic: str, partition: int) -> list[str]:
-        return self._read(topic, partition, None, SILENCE_S, committed=True)
-
-    def _read(
-        self, topic: str, partition: int, until: str | None, wait_s: float, *, committed: bool
-    ) -> list[str]:
-        consumer = self._consumer(None, committed=committed)
+    def read(self, topic: str, partition: int, until: str, how: Reading = COMMITTED) -> list[str]:
+        consumer = self._consumer(None, committed=how.committed)
         where = TopicPartition(topic, partition)
         consumer.assign([where])
         consumer.seek(where, 0)
         values: list[str] = []
-        deadline = time.monotonic() + wait_s
+        deadline = time.monotonic() + WAIT_S
         try:
-            while (left := deadline - time.monotonic()) > 0:
-                found = consumer.poll(timeout_ms=min(int(left * 1000) + 1, 500))
-                for message in found.get(where, ()):
-                    values.append(message.value.decode())
-                    if values[-1] == until:
-                        return values
-            assert until is None, f"{until} does not come, only {values}"
+            while until not in values or time.monotonic() < deadline:
+                assert time.monotonic() < deadline, f"{until} does not come, only {values}"
+                found = consumer.poll(timeout_ms=100).get(where, ())
+                values += [message.value.decode() for message in found]
+                if found and until in values:
+                    deadline = time.monotonic() + how.linger_s
             return values
         finally:
             consumer.close()

@@ -41,6 +41,20 @@ class Copy:
     batch: int = 7
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a partition is read."""
+
+    committed: bool = True
+    linger_s: float = 0.0
+    """How long to look after the last value that must come."""
+
+
+COMMITTED: Final = Reading()
+UNCOMMITTED: Final = Reading(committed=False)
+LINGERING: Final = Reading(linger_s=SILENCE_S)
+
+
 class TxnClient(ABC):
     """One library, with one transactional producer and readers."""
 
@@ -84,12 +98,8 @@ class TxnClient(ABC):
         """Abort."""
 
     @abstractmethod
-    def read(self, topic: str, partition: int, until: str, *, committed: bool = True) -> list[str]:
-        """Everything in a partition, up to and with the value `until`."""
-
-    @abstractmethod
-    def peek(self, topic: str, partition: int) -> list[str]:
-        """What a read_committed reader gets in a partition within `SILENCE_S` of asking."""
+    def read(self, topic: str, partition: int, until: str, how: Reading = COMMITTED) -> list[str]:
+        """Everything in a partition, up to and with the value `until` or a while longer."""
 
     @abstractmethod
     def copy(self, job: Copy, transactional_id: str) -> None:

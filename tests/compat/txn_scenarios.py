@@ -12,7 +12,16 @@ import pytest
 from tests.compat.batches import Rec, make_batch
 from tests.compat.clients.probe import Probe
 from tests.compat.clients.txn_probe import TxnProbe
-from tests.compat.txn_port import WAIT_S, Copy, TxnClient, TxnRefusedError
+from tests.compat.txn_port import (
+    COMMITTED,
+    LINGERING,
+    UNCOMMITTED,
+    WAIT_S,
+    Copy,
+    Reading,
+    TxnClient,
+    TxnRefusedError,
+)
 
 END: Final = "end"
 SHORT_MS: Final = 1000
@@ -81,10 +90,11 @@ class TxnStage:
         """Another client of the library."""
         return self.kind(self.bootstrap)
 
-    def read(self, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
+    def read(self, topic: str, partition: int = 0, how: Reading = COMMITTED) -> list[str]:
         """What a new reader sees before the word that ends a scenario."""
         with self.client() as client:
-            values = client.read(topic, partition, END, committed=committed)
+            values = client.read(topic, partition, END, how)
+        assert values[-1] == END
         return values[:-1]
 
     @contextmanager
@@ -121,7 +131,7 @@ def aborts_never_appear(stage: TxnStage) -> None:
         assert readers[0].result() == ["x1", "y1"]
     assert stage.read(topic) == ["x1", "y1"]
     everything = ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
-    assert stage.read(topic, committed=False) == everything
+    assert stage.read(topic, how=UNCOMMITTED) == everything
 
 
 def readers_wait_for_what_is_open(stage: TxnStage) -> None:
@@ -132,7 +142,7 @@ def readers_wait_for_what_is_open(stage: TxnStage) -> None:
         client.begin()
         client.send(topic, 0, ["open"])
         stage.plainly(topic, 0, ["after"])
-        assert other.peek(topic, 0) == ["before"]
+        assert other.read(topic, 0, "before", LINGERING) == ["before"]
         with stage.readers(topic) as readers:
             client.abort()
             stage.plainly(topic, 0, [END])

@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tests.compat.txn_port import SILENCE_S, TIMEOUT_MS, WAIT_S, Copy, TxnClient, TxnRefusedError
+from tests.compat.txn_port import (
+    COMMITTED,
+    TIMEOUT_MS,
+    WAIT_S,
+    Copy,
+    Reading,
+    TxnClient,
+    TxnRefusedError,
+)
 
 
 class ChildTxn(TxnClient):
@@ -45,19 +53,10 @@ class ChildTxn(TxnClient):
     def abort(self) -> None:
         self._ask("abort")
 
-    def read(self, topic: str, partition: int, until: str, *, committed: bool = True) -> list[str]:
-        return self._read(topic, partition, until, WAIT_S, committed=committed)
-
-    def peek(self, topic: str, partition: int) -> list[str]:
-        # A library may take its time to begin; what matters is what comes and what does not.
-        return self._read(topic, partition, None, 4 * SILENCE_S, committed=True)
-
-    def _read(
-        self, topic: str, partition: int, until: str | None, wait_s: float, *, committed: bool
-    ) -> list[str]:
+    def read(self, topic: str, partition: int, until: str, how: Reading = COMMITTED) -> list[str]:
         found: list[str] = self._ask(
-            "read", topic=topic, partition=partition, until=until, committed=committed,
-            wait_ms=int(wait_s * 1000),
+            "read", topic=topic, partition=partition, until=until, committed=how.committed,
+            wait_ms=int(WAIT_S * 1000), linger_ms=int(how.linger_s * 1000),
         )  # fmt: skip
         return found
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,9 +22,10 @@ type txnRequest struct {
 	Topic      string   `json:"topic"`
 	Partition  int32    `json:"partition"`
 	Values     []string `json:"values"`
-	Until      *string  `json:"until"`
+	Until      string   `json:"until"`
 	Committed  bool     `json:"committed"`
 	WaitMs     int64    `json:"wait_ms"`
+	LingerMs   int64    `json:"linger_ms"`
 	Source     string   `json:"source"`
 	Target     string   `json:"target"`
 	Group      string   `json:"group"`
@@ -129,18 +131,25 @@ func (d *txnDriver) read(r *txnRequest) ([]string, error) {
 	}
 	defer reader.Close()
 	values := []string{}
-	for ctx.Err() == nil {
-		for _, record := range reader.PollFetches(ctx).Records() {
-			values = append(values, string(record.Value))
-			if r.Until != nil && *r.Until == string(record.Value) {
-				return values, nil
-			}
+	for !slices.Contains(values, r.Until) {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s does not come, only %v", r.Until, values)
 		}
+		values = append(values, poll(ctx, reader)...)
 	}
-	if r.Until != nil {
-		return nil, fmt.Errorf("%s does not come, only %v", *r.Until, values)
+	lingering, cancel := context.WithTimeout(ctx, time.Duration(r.LingerMs)*time.Millisecond)
+	defer cancel()
+	for lingering.Err() == nil {
+		values = append(values, poll(lingering, reader)...)
 	}
 	return values, nil
+}
+
+func poll(ctx context.Context, reader *kgo.Client) (values []string) {
+	for _, record := range reader.PollFetches(ctx).Records() {
+		values = append(values, string(record.Value))
+	}
+	return values
 }
 
 func (d *txnDriver) copy(ctx context.Context, r *txnRequest) error {

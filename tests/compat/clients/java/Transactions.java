@@ -122,8 +122,9 @@ public final class Transactions {
     private ArrayNode read(JsonNode request) {
         TopicPartition where = new TopicPartition(
             request.get("topic").asText(), request.get("partition").asInt());
-        String until = request.get("until").isNull() ? null : request.get("until").asText();
+        String until = request.get("until").asText();
         long deadline = System.nanoTime() + request.get("wait_ms").asLong() * 1_000_000;
+        boolean seen = false;
         ArrayNode values = NODES.arrayNode();
         try (KafkaConsumer<String, String> consumer =
                 consumer(null, request.get("committed").asBoolean(), 500)) {
@@ -133,12 +134,13 @@ public final class Transactions {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
                     values.add(record.value());
                     if (record.value().equals(until)) {
-                        return values;
+                        seen = true;
+                        deadline = System.nanoTime() + request.get("linger_ms").asLong() * 1_000_000;
                     }
                 }
             }
         }
-        if (until != null) {
+        if (!seen) {
             throw new IllegalStateException(until + " does not come, only " + values);
         }
         return values;

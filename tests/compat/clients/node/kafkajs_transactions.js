@@ -23,7 +23,7 @@ const row = (topic, offsets) => ({
   partitions: Object.entries(offsets).map(([partition, offset]) => ({ partition: Number(partition), offset: String(offset) })),
 })
 
-async function read({ topic, partition, until, committed, wait_ms }) {
+async function read({ topic, partition, until, committed, wait_ms, linger_ms }) {
   const groupId = `reader-${process.pid}-${Math.random()}`
   const consumer = kafka.consumer({ groupId, readUncommitted: !committed, maxWaitTimeInMs: 100 })
   const values = []
@@ -31,14 +31,13 @@ async function read({ topic, partition, until, committed, wait_ms }) {
   await consumer.subscribe({ topics: [topic], fromBeginning: true })
   await new Promise((resolve, reject) => {
     const missing = () => reject(new Error(`${until} does not come, only ${values}`))
-    const deadline = setTimeout(until === null ? resolve : missing, wait_ms)
+    const deadline = setTimeout(missing, wait_ms)
     const eachMessage = async ({ partition: from, message }) => {
-      if (from !== partition || values.at(-1) === until) return
+      if (from !== partition) return
       values.push(message.value.toString())
-      if (values.at(-1) === until) {
-        clearTimeout(deadline)
-        resolve()
-      }
+      if (values.at(-1) !== until) return
+      clearTimeout(deadline)
+      setTimeout(resolve, linger_ms)
     }
     consumer.run({ autoCommit: false, eachMessage }).catch(reject)
   })
