@@ -71,12 +71,12 @@ class Seat(Generic[R, S]):
             raise self._absence()
         waiter, turn = Waiter(), self._turn(shard)
         answer = self._decided(turn, lambda: decide(shard, turn, waiter))
+        if turn.transactional is not None:
+            self._write_in_transaction(shard, turn.transactional, turn.now_ms)
         if isinstance(answer, Parked):
             promised = self._waiting.wait(waiter)
             self._settle(turn)
             return promised
-        if turn.transactional is not None:
-            self._write_in_transaction(shard, turn.transactional, turn.now_ms)
         if not self._settle(turn):
             raise KafkaError(ErrorCode.not_coordinator)
         return self._once_committed(waiter, answer)
