@@ -2,12 +2,13 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tests.coordinator.runtime.loose_log import LooseLog
 
-from barnabas.cluster.image import Image, PartitionState, Topic
+from barnabas.cluster.image import BrokerNode, Image, PartitionState, Topic
+from barnabas.cluster.topics import NewTopic, TopicResult
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.topic_config import TopicConfig
 from barnabas.coordinator.txn.asks import (
@@ -122,9 +123,20 @@ class FewTopics:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         config = BrokerConfig({"node.id": "1", **settings})
-        self.image = Image(cluster_id="c", controller_id=1, brokers={}, config=config)
+        brokers = {1: BrokerNode(1, "127.0.0.1", 9092)}
+        self.image = Image(cluster_id="c", controller_id=1, brokers=brokers, config=config)
+        self.asked: list[NewTopic] = []
+        self.refusal = ErrorCode.none
         for name in (TRANSACTION_STATE, "a", "b"):
             self.create(name)
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicResult]:
+        self.asked += topics
+        await asyncio.sleep(0)
+        if self.refusal is ErrorCode.none:
+            for topic in topics:
+                self.create(topic.name)
+        return [TopicResult(topic.name, self.refusal) for topic in topics]
 
     def create(self, name: str) -> None:
         partitions = (PartitionState(1, 0, (1,), (1,)),)

@@ -222,6 +222,29 @@ def test_before_there_is_a_topic_nobody_is_coordinated() -> None:
     run(story)
 
 
+def test_the_topic_is_made_once_and_fits_the_cluster() -> None:
+    async def story(bureau: Bureau) -> None:
+        bureau.cluster.delete(TRANSACTION_STATE)
+        ready = bureau.coordinator.ready
+        bureau.cluster.refusal = ErrorCode.policy_violation
+        assert await refused(ready()) is ErrorCode.coordinator_not_available
+        bureau.cluster.refusal = ErrorCode.none
+        bureau.cluster.asked.clear()
+        await asyncio.gather(ready(), ready())
+        await ready()
+        (made,) = bureau.cluster.asked
+        assert (made.name, made.partitions, made.replication_factor) == (TRANSACTION_STATE, 50, 1)
+        assert made.configs == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",
+            "segment.bytes": "104857600",
+            "unclean.leader.election.enable": "false",
+        }
+
+    run(story)
+
+
 # --- owners --------------------------------------------------------------------------------------
 
 
