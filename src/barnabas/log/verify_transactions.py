@@ -41,6 +41,8 @@ class TransactionCheck:
         self._begins_at = 0
         self._segment: Segment | None = None
         self._aborted: list[AbortedTransaction] = []
+        self._markers: set[tuple[int, int]] = set()
+        """Producer and offset of those that abort."""
 
     def begin(self, segment: Segment) -> None:
         """The next segment."""
@@ -49,6 +51,7 @@ class TransactionCheck:
             self._states = self._known_at(segment.base_offset)
         self._segment = segment
         self._aborted = []
+        self._markers = set()
 
     def _known_at(self, offset: int) -> ProducerStates:
         """What was open when the partition's oldest segment began, as far as anybody knows."""
@@ -80,10 +83,12 @@ class TransactionCheck:
             )  # fmt: skip
         if header.is_control and header.count:
             try:
-                read_marker(segment, position, header)
+                marker = read_marker(segment, position, header)
             except DecodeError as error:
                 yield Problem(path, position, f"the control batch ends no transaction: {error}")
                 return
+            if not marker.committed:
+                self._markers.add((header.producer_id, header.base_offset))
         aborted = replay(states, segment, position, header, 0)
         if aborted is not None:
             self._aborted.append(aborted)
@@ -111,7 +116,9 @@ class TransactionCheck:
             ):
                 yield Problem(path, 0, f"it does not tell of {_named(aborted)}")
         for entry in entries.values():
-            if entry.first_offset >= self._begins_at:
+            # Compaction takes the data of a transaction before it takes the rest.
+            is_marked = (entry.producer_id, entry.last_offset) in self._markers
+            if entry.first_offset >= self._begins_at and not is_marked:
                 yield Problem(path, 0, f"nothing in the log bears out {_named(entry)}")
 
     def _entries(
