@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SEEDS ?= 0-300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint bench test-clients test-groups test-groups-kill test-kill test-sim test-fuzz clean
+.PHONY: help setup demo up test lint bench test-clients test-groups test-groups-kill test-txn-kill test-kill test-sim test-fuzz clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -44,6 +44,9 @@ test-groups: $(STAMP) ## The same group scenarios to a real Kafka and to Barnaba
 
 test-groups-kill: $(STAMP) ## Restart a broker (clean and kill -9) in mid-rebalance and mid-commit, RESTARTS=30 times
 	@$(BIN)/python tests/chaos/group_kill_run.py --restarts $(or $(RESTARTS),30) --out bench/results/group-restarts.txt
+
+test-txn-kill: $(STAMP) ## Kill exactly-once copiers KILLS=100 times and their broker 30 times: the copy must be exact
+	@$(BIN)/python tests/chaos/txn_kill_run.py --kills $(or $(KILLS),100) --out bench/results/exactly-once-kills.txt
 
 test-sim: $(STAMP) ## Simulated power loss under the log, by seed (SEEDS=0-300); a failing seed replays
 	@$(BIN)/python tests/sim/crash_run.py --seeds $(SEEDS) --out bench/results/sim-crashes.txt

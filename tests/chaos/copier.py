@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -49,8 +50,12 @@ def original_of(copied: str) -> str:
 class Copier:
     """One life."""
 
-    def __init__(self, address: str, slot: str, name: str, home: Path, seed: str) -> None:
+    def __init__(
+        self, address: str, slot: str, name: str, home: Path, seed: str,
+        stopping: threading.Event,
+    ) -> None:  # fmt: skip
         self._name = name
+        self._stopping = stopping
         self._random = random.Random(f"{seed}/{name}")
         self._phase = PhaseFile(home / f"{name}.phase")
         self._recorder = Recorder(home / "histories" / f"{name}.jsonl")
@@ -58,7 +63,6 @@ class Copier:
         self._rebalances = 0
         self._owned: set[int] = set()
         self._parent = os.getppid()
-        self.stopping = False
         self._consumer = Consumer(
             {
                 "bootstrap.servers": address,
@@ -82,7 +86,7 @@ class Copier:
         self._consumer.subscribe(
             [INPUT], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
-        while not self.stopping and os.getppid() == self._parent:
+        while not self._stopping.is_set() and os.getppid() == self._parent:
             before = self._rebalances
             messages = self._poll()
             if self._rebalances != before:
@@ -221,14 +225,10 @@ def _text_of(message: Message) -> str:
 def main() -> int:
     """One life, as told on the command line."""
     _, address, slot, name, home, seed = sys.argv
-    copier = Copier(address, slot, name, Path(home), seed)
-
-    def stop(_number: int, _frame: object) -> None:
-        copier.stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
-        copier.run()
+        Copier(address, slot, name, Path(home), seed, stopping).run()
     except (FencedError, KafkaException) as reason:
         print(f"{name}: {reason}", file=sys.stderr, flush=True)
         return FENCED

@@ -16,6 +16,7 @@ from tests.chaos.copier import FENCED, GROUP, INPUT, OUTPUT, original_of, transf
 from tests.chaos.copier_phase import Phase
 from tests.chaos.copier_process import CopierProcess, wait_for_phase
 from tests.chaos.copy_load import Feeder, Follower
+from tests.chaos.copy_watch import Watch
 from tests.chaos.history_readers import READ_UNCOMMITTED, GroupReader, RawReader
 from tests.chaos.journal import Journal
 from tests.chaos.recorder import Recorder
@@ -69,7 +70,7 @@ class Strike:
     after_s: float
     """Since the strike before."""
     copied: int
-    """Records copied between these two."""
+    """Records copied between these two, as the copiers knew that lived."""
 
 
 @dataclass
@@ -113,8 +114,8 @@ class CopyLives:
         self._group = GroupReader(self._recorder, name, GROUP, self._input)
         self._input_reader = RawReader(self._recorder, f"ends.{self.run}", self._input)
         self._last: dict[Place, int] = {}
+        self._watch = Watch(self.broker, GROUP, self._input)
         self._copied_before = 0
-        self._strikes_before = len(self.strikes)
         self._struck_s = time.monotonic()
 
     # --- the stage -----------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class CopyLives:
             self.run, self.journal, self._recorder, address, self._input, str(self.seed)
         )
         ahead = _AHEAD * self._quota
-        self.feeder.most = lambda: min(self.plan.records - self.fed, self.copied + ahead)
+        self.feeder.room = lambda: ahead - self._watch.backlog
         name = f"follower.{self.run}"
         self.follower = Follower(name, self.journal, self._recorder, address, self._output)
         for copier in self._copiers:
@@ -170,15 +171,17 @@ class CopyLives:
 
     def _let_work(self) -> None:
         # Not all of it: the last strike must find somebody at work, too.
-        strikes = len(self.strikes) - self._strikes_before + 1
-        goal = max(int(0.8 * self._quota * strikes), self._copied_before + 1)
+        watch = self._watch
+        watch.look()
+        goal = max(int(0.8 * self._quota * (len(self.strikes) + 1)), watch.done + 1)
         deadline = time.monotonic() + _PROGRESS_S_MAX
-        while self.copied < goal and not self.problems:
+        while watch.done < goal and not self.problems:
             self._tend()
             if time.monotonic() > deadline:
                 phases = [copier.phase.value for copier in self._copiers]
-                self.journal.complain(f"nothing goes on: {self.copied} of {goal}, {phases}")
+                self.journal.complain(f"nothing goes on: {watch.done} of {goal}, {phases}")
             time.sleep(_LOOK_S)
+            watch.look()
 
     def _kill_copier(self, aim: Phase) -> Phase:
         self.random.shuffle(self._copiers)
@@ -241,7 +244,7 @@ class CopyLives:
 
     def _drain(self) -> None:
         """Wait until the copiers have committed the end of their input."""
-        self.feeder.most = lambda: self.plan.records - self.fed
+        self.feeder.room = lambda: self.plan.records - self.fed - self.feeder.fed
         deadline = time.monotonic() + _PROGRESS_S_MAX
         while not self.problems:
             self._tend()

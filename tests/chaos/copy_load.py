@@ -33,8 +33,8 @@ class Feeder(Worker):
         self._lives = 0
         self.fed = 0
         """Records in transactions that were committed."""
-        self.most: Callable[[], int] = lambda: 0
-        """Up to how many it may write by now."""
+        self.room: Callable[[], int] = lambda: 0
+        """How many it may write now."""
 
     def work(self) -> None:
         while not self.stopping.is_set():
@@ -49,7 +49,7 @@ class Feeder(Worker):
 
     def _feed(self, writer: TransactionalWriter) -> None:
         while not self.stopping.is_set():
-            room = self.most() - self.fed
+            room = self.room()
             if room <= 0:
                 time.sleep(_IDLE_S)
                 continue

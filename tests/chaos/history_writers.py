@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from tests.chaos import transacting
+from tests.chaos import talk, transacting
 from tests.chaos.recorder import Recorder
 from tests.chaos.talk import Place
 from tests.chaos.transacting import SOON, FencedError, error_of
+
+from barnabas.link.sync import Link
 
 _FLUSH_S: Final = 120.0
 
@@ -164,3 +166,38 @@ class TransactionalWriter(Writer):
         """Let go of the group."""
         if self._member is not None:
             self._member.close()
+
+
+class RepeatingWriter(Writer):
+    """An idempotent producer by raw requests: what it begins it can send again, byte for byte."""
+
+    def __init__(self, recorder: Recorder, name: str, places: Sequence[Place], link: Link) -> None:
+        super().__init__(recorder, name, places)
+        self._identity = talk.new_producer_id(link)
+        self._sequence = 0
+        self._sends = _Sends([], None)
+        self._batch = b""
+
+    def begin(self, link: Link, count: int) -> None:
+        """Send records, and do not hear what becomes of them."""
+        self._prepare(count)
+        talk.produce(link, self.places[0], self._batch)
+
+    def again(self, link: Link) -> None:
+        """Send the same batch once more, and hear."""
+        first = talk.produce(link, self.places[0], self._batch)
+        for number, (_, value) in enumerate(self._sends.names):
+            self._sends.offsets[value] = None if first < 0 else first + number
+        self.recorder.note(self.name, "ok", "send", self._sends.steps())
+
+    def send(self, link: Link, count: int) -> None:
+        """Send records, and hear."""
+        self._prepare(count)
+        self.again(link)
+
+    def _prepare(self, count: int) -> None:
+        self._sends = self.take(count)
+        values = [value.encode() for _, value in self._sends.names]
+        self._batch = talk.batch_of(*values, producer=(*self._identity, self._sequence))
+        self._sequence += count
+        self.recorder.note(self.name, "invoke", "send", self._sends.steps())
