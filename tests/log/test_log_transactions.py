@@ -113,6 +113,18 @@ def test_only_what_overlaps_is_told(log: PartitionLog) -> None:
     assert aborted(log, 10) == []
 
 
+def test_what_ends_later_may_have_begun_sooner(log: PartitionLog) -> None:
+    write(log, (A, 0, 0))
+    write(log, (B, 0, 0))
+    write(log, (C, 0, 0))
+    end(log, C, 0, committed=False)
+    end(log, B, 0, committed=False)
+    end(log, A, 0, committed=False)
+    assert aborted(log, 0, 1) == [(A, 0)]
+    assert aborted(log, 1, 2) == [(B, 1), (A, 0)]
+    assert aborted(log, 2, 3) == [(C, 2), (B, 1), (A, 0)]
+
+
 def test_an_old_transaction_is_found_from_any_offset_it_spans(files: MemoryFiles) -> None:
     log = open_log(files, config=TopicConfig(segment_bytes=200))
     write(log, (A, 0, 0), b"first")
@@ -402,6 +414,12 @@ def test_truncation_brings_back_what_was_open(files: MemoryFiles) -> None:
     assert aborted(log) == [(A, 0), (A, 3), (A, 6), (A, 9)]
     end(log, A, 0, committed=True)
     assert aborted(log) == [(A, 0), (A, 3), (A, 6), (A, 9)]
+    truncate_to(log, 1, NOW_MS)
+    for number in range(1, 9):
+        end(log, A, 0, committed=False)
+        write(log, (A, 0, number))
+    assert aborted(log) == [(A, 0), *((A, each) for each in range(2, 15, 2))]
+    assert len(aborted_entries(log, 5, 9)) == 3
     restart_at(log, files, 100, NOW_MS)
     assert (stable(log), aborted(log, 100)) == (100, [])
     assert not [name for name in files.list("data/events-0") if name.endswith(".txnindex")]

@@ -9,6 +9,9 @@ from barnabas.model.transactions import Marker
 from barnabas.wire.records.batch import walk
 from barnabas.wire.records.record import decode_batch
 
+_READ_BYTES = 300
+"""Two or three batches at a time."""
+
 
 def write(
     log: PartitionLog,
@@ -66,16 +69,16 @@ def aborted_entries(log: PartitionLog, first: int, up_to: int) -> list[AbortedTr
     return found
 
 
-def read_committed(log: PartitionLog, max_bytes: int = 300) -> list[tuple[int, bytes | None]]:
+def read_committed(log: PartitionLog, up_to: int | None = None) -> list[tuple[int, bytes | None]]:
     """Offset and value of every record that a reader of committed records keeps.
 
     It does as clients do: a transactional batch is left out while its producer has an aborted
     transaction under way, which begins at the offset that was told and ends with the marker.
     """
     kept: list[tuple[int, bytes | None]] = []
-    offset, up_to = log.start_offset, stable(log)
+    offset, up_to = log.start_offset, stable(log) if up_to is None else up_to
     while offset < up_to:
-        plan = log.plan_read(offset, max_bytes, up_to, at_least_one=True)
+        plan = log.plan_read(offset, _READ_BYTES, up_to, at_least_one=True)
         assert plan is not None
         result = plan.read()
         if not result.data:

@@ -39,6 +39,7 @@ def replay(
     if ended is not None and ended.aborted:
         aborted = AbortedTransaction.of(ended, states.transactions.stable_after(ended))
     states.record_marker(header, marker.coordinator_epoch, offset, seen_ms)
+    states.transactions.settle(offset + 1)
     return aborted
 
 

@@ -53,18 +53,26 @@ class Transactions:
         self.ongoing = OrderedDict(sorted(ongoing, key=lambda each: each[1]))
         self._ended.clear()
 
+    def keep_ended(self, before: "Transactions", up_to: int) -> None:
+        """What had ended before the log was cut at `up_to` may still not be so for everybody."""
+        self._ended.extend(each for each in before._ended if each[0] < up_to)
+
     def first_unstable(self, high_watermark: int) -> int | None:
         """The first offset whose fate is unknown, or known only by a marker that is not committed.
 
         `high_watermark` never falls, except by `restore`.
         """
-        ended = self._ended
-        while ended and ended[0][0] < high_watermark:
-            ended.popleft()
-        undecided = self.first_undecided()
+        self.settle(high_watermark)
+        undecided, ended = self.first_undecided(), self._ended
         if not ended:
             return undecided
         return ended[0][1] if undecided is None else min(undecided, ended[0][1])
+
+    def settle(self, high_watermark: int) -> None:
+        """Forget those whose markers are committed."""
+        ended = self._ended
+        while ended and ended[0][0] < high_watermark:
+            ended.popleft()
 
     def first_undecided(self) -> int | None:
         """The first offset of the oldest transaction without a marker."""

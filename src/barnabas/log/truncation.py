@@ -39,8 +39,12 @@ def _rescan(log: PartitionLog, segment: Segment, now_ms: int) -> None:
     for position, header in batches(segment, 0, segment.size):
         segment.note(header, header.last_offset, position, log.config.index_interval_bytes)
         log.end_offset = header.last_offset + 1
+    # It may have been rolled, and its files speak of what is gone.
+    segment.write_indexes()
     log.aborted.truncate(segment.base_offset, log.end_offset)
+    before = log.producers.transactions
     log.restore_producers(log.end_offset, now_ms)
+    log.producers.transactions.keep_ended(before, log.end_offset)
 
 
 def restart_at(log: PartitionLog, files: Files, offset: int, now_ms: int) -> None:

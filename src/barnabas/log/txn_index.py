@@ -217,12 +217,12 @@ class AbortedTransactions:
             self.put(index)
 
     def rebuild(self, base_offset: int, entries: Iterable[AbortedTransaction]) -> None:
-        """Write the index of a segment anew."""
+        """Write the index of a segment anew, and durably: no later sync knows of it."""
         self.forget(base_offset)
         writer = TransactionIndexWriter(self._files, self.path(base_offset), base_offset)
         for entry in entries:
             writer.add(entry)
-        self.put(writer.finish())
+        self.put(writer.finish(sync=True))
 
     def truncate(self, base_offset: int, end_offset: int) -> None:
         """Drop a segment's entries from `end_offset` on."""

@@ -142,7 +142,10 @@ class Partition:
         """Append the end of a transaction, as `append` does a batch. KafkaError:
         INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR."""
         appended = self.log.append_marker(marker, self.leader_epoch, now_ms)
-        return appended, self._acknowledged(appended, _MARKER_BYTES, 1)
+        acknowledged = self._acknowledged(appended, _MARKER_BYTES, 1)
+        # Nobody may ever read here: what has ended must not pile up until somebody does.
+        self.log.producers.transactions.settle(self.high_watermark)
+        return appended, acknowledged
 
     def _acknowledged(
         self, appended: Appended, size: int, count: int
