@@ -26,10 +26,11 @@ def run_from_command_line(
     home: Path,
     run: Callable[[int, int, Path], L],
     summary: Callable[[L], str],
+    usual: int = 30,
 ) -> int:
     """Run as told; 1 when something is wrong, and then the data directory is kept."""
     parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument(count_flag, type=int, default=30, dest="count")
+    parser.add_argument(count_flag, type=int, default=usual, dest="count")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--home", type=Path, default=home, help="data and progress of the run")
     parser.add_argument("--out", type=Path, help="also write the summary to this file")

@@ -35,6 +35,8 @@ SETTINGS: Final = {
 _PROGRESS_S_MAX: Final = 120.0
 _MOMENT_S_MAX: Final = 5.0
 _LOOK_S: Final = 0.05
+_DELAY_S_MAX: Final = 0.001
+"""Between seeing what a copier does and killing it: what it does takes milliseconds."""
 _AHEAD: Final = 2
 """How many strikes' worth of input is written ahead of the copiers."""
 _ALARMS: Final = (" ERROR ", " CRITICAL ", "Traceback")
@@ -186,7 +188,7 @@ class CopyLives:
     def _kill_copier(self, aim: Phase) -> Phase:
         self.random.shuffle(self._copiers)
         wait_for_phase(self._copiers, aim, _MOMENT_S_MAX)
-        time.sleep(self.random.random() * 0.003)
+        time.sleep(self.random.random() * _DELAY_S_MAX)
         copier = self._copiers[0]
         phase = copier.kill()
         copier.start()
@@ -194,7 +196,7 @@ class CopyLives:
 
     def _kill_broker(self, aim: Phase) -> Phase:
         wait_for_phase(self._copiers, aim, _MOMENT_S_MAX)
-        time.sleep(self.random.random() * 0.003)
+        time.sleep(self.random.random() * _DELAY_S_MAX)
         os.kill(self.broker.pid, signal.SIGKILL)
         phases = [copier.phase for copier in self._copiers]
         self.broker.reap()

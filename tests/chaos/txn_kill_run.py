@@ -138,7 +138,7 @@ def _run_with(copier_kills: int, seed: int, home: Path) -> CopyLives:
 
 def main() -> int:
     """Run as told on the command line; 1 when something is wrong."""
-    return run_from_command_line(__doc__, "--kills", _HOME, _run_with, summary)
+    return run_from_command_line(__doc__, "--kills", _HOME, _run_with, summary, _FULL.copier_kills)
 
 
 if __name__ == "__main__":
