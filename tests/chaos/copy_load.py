@@ -60,14 +60,14 @@ class Feeder(Worker):
 
 
 class Follower(Worker):
-    """Reads along what is committed, from the start."""
+    """Reads along, from the start."""
 
     def __init__(
         self, name: str, journal: Journal, recorder: Recorder, address: str,
-        places: Sequence[Place],
+        places: Sequence[Place], isolation: str = READ_COMMITTED,
     ) -> None:  # fmt: skip
         super().__init__(name, journal)
-        self._reader = ClientReader(recorder, name, places, address, READ_COMMITTED)
+        self._reader = ClientReader(recorder, name, places, address, isolation)
         self.seen = 0
 
     def work(self) -> None:
