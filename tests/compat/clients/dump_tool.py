@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.compat.real_kafka import run_tool
 
-SUFFIXES: Final = (".log", ".index", ".timeindex", ".snapshot")
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 COMPLAINTS: Final = ("mismatch", "Mismatch", "out of order", "isvalid: false", "Invalid",
                      "corrupt", "Exception", "does not pass", "no corresponding")  # fmt: skip
 _BATCH: Final = re.compile(
@@ -17,6 +17,8 @@ _BATCH: Final = re.compile(
 )
 # The tool wonders at every segment that does not begin at 0, in Kafka's own logs too.
 _QUIRK: Final = re.compile(r"Non-consecutive offsets in |  -1 is followed by \d+$")
+# Compaction leaves gaps, and the tool says so of Kafka's own logs too.
+_GAP: Final = re.compile(r"Non-consecutive offsets in |  \d+ is followed by \d+$")
 _RECORD: Final = re.compile(
     r"^\| offset: (?P<offset>\d+) \w+: (?P<timestamp>-?\d+) keySize: (?P<key_size>-?\d+)"
     r" valueSize: (?P<value_size>-?\d+) .*headerKeys: \[(?P<headers>.*?)\]"
@@ -47,14 +49,16 @@ class Dumped:
     entries: list[str] = field(default_factory=list)
 
 
-def dump(directory: Path) -> list[Dumped]:
+def dump(directory: Path, *options: str, compacted: bool = False) -> list[Dumped]:
     """Run the tool over a partition's folder; a complaint of any kind is an error."""
     files = sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES)
     said = run_tool(
         "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--print-data-log",
-        "--files", ",".join(map(str, files)),
+        *options, "--files", ",".join(map(str, files)),
     )  # fmt: skip
     lines = [line for line in said.splitlines() if not _QUIRK.match(line)]
+    if compacted:
+        lines = [line for line in lines if not _GAP.match(line)]
     for complaint in (*COMPLAINTS, "is followed by"):
         line = next((one for one in lines if complaint in one), None)
         assert line is None, f"the tool complains: {line}"

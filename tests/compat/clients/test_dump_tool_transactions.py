@@ -1,0 +1,173 @@
+"""Kafka's own dump tool reads transactions, compacted segments and the coordinators' topics."""
+
+import re
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.compat import real_kafka
+from tests.compat.batches import Rec, make_batch
+from tests.compat.clients.dump_tool import Dumped, check_indexes, dump
+from tests.compat.clients.probe import Probe, produce_body
+from tests.compat.txn_client_confluent import ConfluentTxn
+from tests.compat.txn_port import WAIT_S
+from tests.compat.txn_scenarios import TxnStage
+
+from barnabas.testing import Broker
+
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not real_kafka.available(), reason="needs Java, and Maven once"),
+]
+SEGMENT_BYTES: Final = str(1 << 20)
+CONFIG: Final = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+TRANSACTIONS: Final = 9
+IN_EACH: Final = 20
+VALUE: Final = "v" * 20_000
+KEYS: Final = 7
+ROUNDS: Final = 40
+
+
+def _transact(bootstrap: str) -> None:
+    """Every third transaction commits, with offsets; the last one stays open."""
+    probe = Probe(bootstrap)
+    probe.make_topic("transacted", 1, segment_bytes=SEGMENT_BYTES)
+    probe.reconnect()
+    client = ConfluentTxn(bootstrap)
+    client.open("dumped")
+    for n in range(TRANSACTIONS + 1):
+        client.begin()
+        client.send("transacted", 0, [f"{n} {VALUE}"] * IN_EACH)
+        client.offsets("dumped group", "transacted", {0: n})
+        if n < TRANSACTIONS:
+            (client.abort if n % 3 else client.commit)()
+    client.close()
+
+
+def _overwrite(bootstrap: str, data: Path) -> None:
+    """The same keys again and again, until the cleaner has been there."""
+    probe = Probe(bootstrap)
+    probe.make_topic(
+        "compacted", 1, segment_bytes=SEGMENT_BYTES, cleanup_policy="compact",
+        min_cleanable_dirty_ratio="0.01",
+    )  # fmt: skip
+    now = round(time.time() * 1000)
+    for n in range(ROUNDS):
+        records = [
+            Rec(key=b"k%d" % key, value=b"%d " % n + VALUE.encode(), timestamp=now)
+            for key in range(KEYS)
+        ]
+        answer = probe.quietly("produce", 12, produce_body("compacted", make_batch(records)))
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == "NONE"
+    probe.reconnect()
+    deadline = time.monotonic() + WAIT_S
+    checkpoint = data / "cleaner-offset-checkpoint"
+    while not checkpoint.exists() or not re.search(
+        r"^compacted 0 [1-9]", checkpoint.read_text(), re.M
+    ):
+        assert time.monotonic() < deadline, "the cleaner does not come"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that Barnabas wrote and closed."""
+    directory = tmp_path_factory.mktemp("ours")
+    with Broker(memory=False, data=directory, config=CONFIG) as broker:
+        _transact(broker.bootstrap_servers)
+        _overwrite(broker.bootstrap_servers, directory)
+    return directory
+
+
+def _of(files: list[Dumped], suffix: str) -> list[Dumped]:
+    return [file for file in files if file.path.suffix == suffix]
+
+
+def test_transactions_and_their_ends(ours: Path) -> None:
+    files = dump(ours / "transacted-0")
+    logs = _of(files, ".log")
+    assert len(logs) >= 3
+    entries = [entry for log in logs for entry in log.entries if "endTxnMarker" in entry]
+    ends = [re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", entry) for entry in entries]
+    expected = ["ABORT" if n % 3 else "COMMIT" for n in range(TRANSACTIONS)]
+    assert ends == [[(end, "0")] for end in expected]
+    records = [record for log in logs for record in log.records]
+    assert len(records) == (TRANSACTIONS + 1) * IN_EACH
+    in_each = IN_EACH + 1
+    assert [record.offset for record in records] == [
+        n * in_each + k for n in range(TRANSACTIONS + 1) for k in range(IN_EACH)
+    ]
+
+
+def test_what_was_aborted(ours: Path) -> None:
+    entries = [
+        entry for file in _of(dump(ours / "transacted-0"), ".txnindex") for entry in file.entries
+    ]
+    in_each = IN_EACH + 1
+    found = [re.findall(r"(\w+): (\d+)", entry) for entry in entries]
+    spans = [(int(row["firstOffset"]), int(row["lastOffset"])) for row in map(dict, found)]
+    aborted = [n for n in range(TRANSACTIONS) if n % 3]
+    assert spans == [(n * in_each, n * in_each + IN_EACH) for n in aborted]
+
+
+def test_producers_with_an_open_transaction(ours: Path) -> None:
+    snapshots = _of(dump(ours / "transacted-0"), ".snapshot")
+    last = snapshots[-1].entries[-1]
+    first_open = TRANSACTIONS * (IN_EACH + 1)
+    assert f"currentTxnFirstOffset: OptionalLong[{first_open}]" in last
+    assert "coordinatorEpoch: 0" in last
+
+
+def test_indexes_are_sane(ours: Path) -> None:
+    for topic in ("transacted", "compacted"):
+        said = check_indexes(ours / f"{topic}-0")
+        assert said.count("passed sanity check") == len(list((ours / f"{topic}-0").glob("*.index")))
+
+
+def test_compacted_segments(ours: Path) -> None:
+    logs = _of(dump(ours / "compacted-0", compacted=True), ".log")
+    records = [record for log in logs for record in log.records]
+    assert KEYS <= len(records) < KEYS * ROUNDS
+    assert [record.offset for record in records] == sorted({record.offset for record in records})
+    latest = {record.key: record.payload for record in records}
+    assert latest == {f"k{key}": f"{ROUNDS - 1} {VALUE}" for key in range(KEYS)}
+
+
+def test_the_log_of_transactions(ours: Path) -> None:
+    files = dump(ours / "__transaction_state-0", "--transaction-log-decoder", compacted=True)
+    payloads = [record.payload or "" for log in _of(files, ".log") for record in log.records]
+    assert payloads
+    assert all(
+        "dumped" in (record.key or "") for log in _of(files, ".log") for record in log.records
+    )
+    assert "state=Ongoing" in payloads[-1] or "Ongoing" in payloads[-1]
+
+
+def test_the_offsets_of_transactions(ours: Path) -> None:
+    files = dump(ours / "__consumer_offsets-0", "--offsets-decoder", compacted=True)
+    logs = _of(files, ".log")
+    ends = [entry for log in logs for entry in log.entries if "endTxnMarker" in entry]
+    assert len(ends) == TRANSACTIONS
+    payloads = [record.payload or "" for log in logs for record in log.records]
+    offsets = [int(found[1]) for one in payloads if (found := re.search(r'"offset":(\d+)', one))]
+    assert offsets == list(range(TRANSACTIONS + 1))
+
+
+def test_readers_see_the_same(ours: Path) -> None:
+    with Broker(memory=False, data=ours, config=CONFIG) as broker:
+        stage = TxnStage(ConfluentTxn, broker.bootstrap_servers)
+        with stage.probe() as probe:
+            probe.producer("dumped")
+        stage.plainly("transacted", 0, ["end"])
+        values = stage.read("transacted")
+    committed = [n for n in range(TRANSACTIONS) if n % 3 == 0]
+    assert [value.split()[0] for value in values] == [
+        str(n) for n in committed for _ in range(IN_EACH)
+    ]
