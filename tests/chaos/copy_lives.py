@@ -92,6 +92,7 @@ class CopyLives:
     """Copiers that ended by themselves because they were fenced."""
     commits: int = 0
     aborts: int = 0
+    """Both in earlier runs."""
     verdict: Verdict | None = None
     seconds: float = 0.0
     """In all runs."""
@@ -217,10 +218,12 @@ class CopyLives:
             copier.bury()
             copier.start()
 
-    def _look_at_group(self) -> None:
-        """Its offsets go into the history; when they are not settled, another time."""
+    def _look_at_group(self) -> bool:
+        """Its offsets go into the history; False when they are not settled."""
         with contextlib.suppress(ConnectionError), self.broker.link() as link:
             self._group.read(link)
+            return True
+        return False
 
     def _hear_alarms(self) -> None:
         for line in self.broker.log_text().splitlines():
@@ -272,8 +275,13 @@ class CopyLives:
         return False
 
     def _compare(self) -> None:
+        deadline = time.monotonic() + _PROGRESS_S_MAX
+        while not self._look_at_group():
+            if time.monotonic() > deadline:
+                self.journal.complain("the offsets of the group are not told")
+                break
+            time.sleep(_LOOK_S)
         with self.broker.link() as link:
-            self._group.read(link)
             both = [*self._input, *self._output]
             found = RawReader(self._recorder, f"final.{self.run}", both).read_to_end(link)
             everything = f"final-uncommitted.{self.run}"
@@ -286,9 +294,15 @@ class CopyLives:
                 self.journal.complain(f"{copy} is no copy: {_difference(wanted, there)}")
         if self.records < self.plan.records:
             self.journal.complain(f"only {self.records} records are in the input")
-        for copier in self._copiers:
-            self.commits += copier.done.commits
-            self.aborts += copier.done.aborts
+
+    @property
+    def ended(self) -> tuple[int, int]:
+        """Transactions of copiers that were committed and aborted, in all runs."""
+        now = [copier.progress for copier in self._copiers]
+        return (
+            self.commits + sum(each.commits for each in now),
+            self.aborts + sum(each.aborts for each in now),
+        )
 
     def judge(self) -> None:
         """What the checker of histories has to say."""

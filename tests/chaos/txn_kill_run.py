@@ -35,11 +35,13 @@ def _load(state_path: Path) -> dict[str, Any]:
 
 
 def _save(state_path: Path, lives: CopyLives, seconds: float) -> None:
+    commits, aborts = lives.ended
     state = {
         "strikes": [asdict(strike) for strike in lives.strikes],
         "runs": lives.run + 1,
         "counts": {
             "fed": lives.fed + lives.feeder.fed, "misses": lives.misses, "fenced": lives.fenced,
+            "commits": commits, "aborts": aborts,
         },
         "seconds": seconds,
     }  # fmt: skip
@@ -96,7 +98,7 @@ def summary(lives: CopyLives) -> str:
     lines = [line_of(number, strike) for number, strike in enumerate(lives.strikes, 1)]
     hits = Counter((strike.is_broker, strike.phase) for strike in lives.strikes)
     kills = Counter(strike.is_broker for strike in lives.strikes)
-    plan = lives.plan
+    plan, (commits, aborts) = lives.plan, lives.ended
     told = f"seed {lives.seed}, {lives.seconds:.0f} s: {len(lives.problems)} problems"
     lines += [
         "",
@@ -110,8 +112,8 @@ def summary(lives: CopyLives) -> str:
     lines += [
         f"{'together':40} {kills[False]:8} {kills[True]:8}",
         f"{'records in the input, without aborted':40} {lives.records:8,}  the output equals them",
-        f"{'transactions of copiers committed':40} {lives.commits:8,}  as those knew that lived",
-        f"{'transactions of copiers aborted':40} {lives.aborts:8,}  and done again",
+        f"{'transactions of copiers committed':40} {commits:8,}  as those knew that lived",
+        f"{'transactions of copiers aborted':40} {aborts:8,}  and done again",
         f"{'copiers that were fenced':40} {lives.fenced:8,}  and began again",
         f"{'kills that hit nobody at work':40} {lives.misses:8,}  not counted above",
     ]
