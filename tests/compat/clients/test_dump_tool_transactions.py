@@ -1,6 +1,8 @@
 """Kafka's own dump tool reads transactions, compacted segments and the coordinators' topics."""
 
+import json
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Final
@@ -32,6 +34,8 @@ TRANSACTIONS: Final = 9
 IN_EACH: Final = 20
 VALUE: Final = "v" * 20_000
 KEYS: Final = 7
+ONGOING: Final = 1
+"""In the log of transactions."""
 ROUNDS: Final = 40
 
 
@@ -45,7 +49,7 @@ def _transact(bootstrap: str) -> None:
     for n in range(TRANSACTIONS + 1):
         client.begin()
         client.send("transacted", 0, [f"{n} {VALUE}"] * IN_EACH)
-        client.offsets("dumped group", "transacted", {0: n})
+        client.offsets("dumped-group", "transacted", {0: n})
         if n < TRANSACTIONS:
             (client.abort if n % 3 else client.commit)()
     client.close()
@@ -142,12 +146,15 @@ def test_compacted_segments(ours: Path) -> None:
 
 def test_the_log_of_transactions(ours: Path) -> None:
     files = dump(ours / "__transaction_state-0", "--transaction-log-decoder", compacted=True)
-    payloads = [record.payload or "" for log in _of(files, ".log") for record in log.records]
-    assert payloads
-    assert all(
-        "dumped" in (record.key or "") for log in _of(files, ".log") for record in log.records
-    )
-    assert "state=Ongoing" in payloads[-1] or "Ongoing" in payloads[-1]
+    records = [record for log in _of(files, ".log") for record in log.records]
+    keys = [json.loads(record.key or "") for record in records]
+    assert {key["data"]["transactionalId"] for key in keys} == {"dumped"}
+    last = json.loads(records[-1].payload or "")["data"]
+    assert last["transactionStatus"] == ONGOING
+    assert {row["topic"] for row in last["transactionPartitions"]} == {
+        "transacted",
+        "__consumer_offsets",
+    }
 
 
 def test_the_offsets_of_transactions(ours: Path) -> None:
@@ -160,8 +167,9 @@ def test_the_offsets_of_transactions(ours: Path) -> None:
     assert offsets == list(range(TRANSACTIONS + 1))
 
 
-def test_readers_see_the_same(ours: Path) -> None:
-    with Broker(memory=False, data=ours, config=CONFIG) as broker:
+def test_readers_see_the_same(ours: Path, tmp_path: Path) -> None:
+    again = shutil.copytree(ours, tmp_path / "again")
+    with Broker(memory=False, data=again, config=CONFIG) as broker:
         stage = TxnStage(ConfluentTxn, broker.bootstrap_servers)
         with stage.probe() as probe:
             probe.producer("dumped")

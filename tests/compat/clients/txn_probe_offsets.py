@@ -17,6 +17,15 @@ def _fetched(
         probe.ask(f"{name}, require_stable={stable_only}", "offset_fetch", 8, body)
 
 
+def _producer_of_offsets(probe: TxnProbe, name: str, who: Identity) -> None:
+    """What the offsets' partition knows of one producer."""
+    body = {"topics": [{"name": "__consumer_offsets", "partition_indexes": [0]}]}
+    answer = probe.quietly("describe_producers", 0, body)
+    rows = answer["topics"][0]["partitions"][0]["active_producers"]
+    mine = [row for row in rows if row["producer_id"] == who.producer_id]
+    probe.keep(name, "describe_producers v0", body, {"active_producers": mine})
+
+
 def commit_versions(probe: TxnProbe) -> None:
     """TxnOffsetCommit at every version."""
     probe.topic("txn-off", 3)
@@ -37,7 +46,9 @@ def commit_versions(probe: TxnProbe) -> None:
                 8,
                 fetch(group, None, require_stable=True),
             )
+            _producer_of_offsets(probe, f"{name}, the producer", who)
             probe.ends(f"{name}, end", who, commit=committed, version=max(3, version))
+            _producer_of_offsets(probe, f"{name}, the producer at the end", who)
             _fetched(probe, f"{name}, ended", group, "txn-off", (0, 1, 2))
 
 
