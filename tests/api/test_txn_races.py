@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.api.group_talk import frame
 from tests.api.hot_path import answer_of, produce_frame, produce_rows, settle
 from tests.api.txn_talk import (
     BUMPED,
@@ -194,6 +195,26 @@ def test_so_does_one_of_the_epoch_that_comes_after(house: House, slow: SlowWord)
         return await waiting
 
     assert _codes(house, house.run(send_late())) == [("invalid_producer_epoch", -1)]
+
+
+def test_so_does_an_end_of_the_older_generation(house: House, slow: SlowWord) -> None:
+    """One process writes as newer clients do, another that shares its producer ends as older ones
+    do: the epoch stays, so the marker has that of the batch."""
+    producer = init(house)
+
+    async def send_late() -> list[bytes]:
+        waiting = asyncio.ensure_future(answers(house, _frame(house, producer, b"late")))
+        await slow.held()
+        body = {**producer.body, "committed": True}
+        ended = await answer_of(house, frame(house, "end_txn", 4, **body))
+        assert ended is not None
+        while house.partition("t").log.end_offset == 0:
+            await asyncio.sleep(0)
+        slow.let_go()
+        return await waiting
+
+    assert _codes(house, house.run(send_late())) == [("invalid_txn_state", -1)]
+    assert house.partition("t").last_stable_offset == 1, "no transaction is left hanging"
 
 
 @pytest.mark.parametrize("made_again", [False, True])

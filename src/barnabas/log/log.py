@@ -160,12 +160,12 @@ class PartitionLog:
         stamp(records, 0, offset, leader_epoch)
         ended = self.producers.ending(marker.producer_id, offset, aborted=not marker.committed)
         if ended is not None and ended.aborted:
-            stable = self.producers.transactions.stable_after(ended)
-            aborted = AbortedTransaction.of(ended, stable)
+            aborted = AbortedTransaction.of(ended, self.producers.transactions.stable_after(ended))
             self._write_aborting(aborted, records, header, leader_epoch, now_ms)
         else:
             self._write(records, header, offset, leader_epoch, now_ms)
         self.producers.record_marker(header, marker.coordinator_epoch, offset, now_ms)
+        self.producers.verifications.ended(marker)
         return Appended(offset, offset, append_time, False)
 
     def _write_aborting(

@@ -263,7 +263,6 @@ class ProducerStates:
         producer.marker_timestamp = header.max_timestamp
         producer.seen_ms = now_ms
         self._producers[producer_id] = producer
-        self.verifications.ended(producer_id, header.producer_epoch)
         if len(self._producers) > limits.PRODUCERS_PER_PARTITION_MAX:
             self._forget_oldest()
 

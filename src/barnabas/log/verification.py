@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.model import limits
+from barnabas.model.transactions import BUMPED_TRANSACTIONS, Marker
 
 
 class VerificationGuard:
@@ -89,12 +90,16 @@ class Verifications:
         """The transaction is open: from now on that is what counts."""
         self._waiting.pop(producer_id, None)
 
-    def ended(self, producer_id: int, epoch: int) -> None:
+    def ended(self, marker: Marker) -> None:
         """A marker was written. The guard is taken back, unless it is for the transaction that
-        follows: the marker of a producer that bumps its epoch has the epoch of that one."""
-        waiting = self._waiting.get(producer_id)
-        if waiting is not None and not (waiting.bumps_epochs and waiting.epoch == epoch):
-            del self._waiting[producer_id]
+        follows: a marker that bumps the epoch has the epoch of that one. (The generation of the
+        batch that waits does not tell: another process of the producer may be of another.)"""
+        waiting = self._waiting.get(marker.producer_id)
+        if waiting is None:
+            return
+        bumps = waiting.bumps_epochs and marker.transaction_version >= BUMPED_TRANSACTIONS
+        if not bumps or waiting.epoch != marker.epoch:
+            del self._waiting[marker.producer_id]
 
     def expire(self, older_than_ms: int) -> None:
         """Forget those that nobody came back for."""
