@@ -240,6 +240,10 @@ class LogStore:
                     self.files.sync_dir(log.directory)
             log.remove_snapshots_below(begins_at)
 
+        self.discard(log, remove)
+
+    def discard(self, log: PartitionLog, remove: Callable[[], None]) -> None:
+        """Have files of a log removed that somebody may still be reading."""
         due_s = self._clock.monotonic() + log.config.file_delete_delay_ms / 1000
         self.doom([Doomed(due_s, remove)])
 
