@@ -9,12 +9,12 @@ from typing import Final
 
 KNOWN: Final[tuple[tuple[str, str], ...]] = (
     # Not served yet.
-    (r"^FindCoordinator: v6, a transactional id", "there are no transactions yet"),
     (r"^A live (classic|consumer) group", "groups do not move between the protocols live yet"),
     (r"^Classic groups that .*: before the leader synced", "nor while they rebalance"),
     # Another design.
     (r"\.unknown_tagged_fields", "why it last rebalanced, in a field that clients step over"),
     (r": FindCoordinator, the first", "the topic of offsets is made before the answer"),
+    (r"^FindCoordinator: v6, a transactional id", "and so is that of transactions"),
     (r": CreateTopics, validate only: .*\.config_source", "KRaft's dynamic min.insync.replicas"),
     # Kafka fails by accident, or never answers, where a reasoned answer is possible.
     (r"'UNKNOWN_SERVER_ERROR', Barnabas", "an exception that escaped in Kafka"),
