@@ -175,7 +175,8 @@ class Consumer:
         if raw is None:
             return None
         self._semantics.came_back()
-        return self._handed(self._semantics.admit([raw]))[0]
+        messages = self._semantics.admit([raw])
+        return self._handed(messages)[0] if messages else None
 
     def _handed(self, messages: list[Message]) -> list[Message]:
         for message in messages:

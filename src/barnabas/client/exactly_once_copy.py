@@ -48,10 +48,15 @@ class ExactlyOnceCopy(Unshared):
             self._commit()
 
     def admit(self, raw: "Sequence[confluent_kafka.Message]") -> list[Message]:
+        messages = [message_from(each) for each in raw]
+        if self._astray:
+            # They were fetched before a transaction was aborted, and follow what comes again.
+            for message in messages:
+                self._astray.setdefault(message.place, message.offset)
+            return []
         if not self._transactions.is_open:
             self._transactions.begin()
             self._began_at = time.monotonic()
-        messages = [message_from(each) for each in raw]
         for message in messages:
             self._firsts.setdefault(message.place, message.offset)
             self._afters[message.place] = message.offset + 1
@@ -123,17 +128,16 @@ class ExactlyOnceCopy(Unshared):
 
     def leaving(self, places: Collection[TopicPartition], *, lost: bool) -> None:
         """What is done goes with the partition, if it is still ours to give."""
-        if self._firsts.keys().isdisjoint(places):
-            return
-        if lost or self._in_hand:
-            self._transactions.abort()
-            # The library is in the midst of a rebalance: those that stay are moved afterwards.
-            self._astray = {
-                place: first for place, first in self._firsts.items() if place not in places
-            }
-            self._clear()
-        else:
-            self._commit()
+        if not self._firsts.keys().isdisjoint(places):
+            if lost or self._in_hand:
+                self._transactions.abort()
+                # The library is in the midst of a rebalance: those that stay are moved afterwards.
+                self._astray |= self._firsts
+                self._clear()
+            else:
+                self._commit()
+        for place in places:
+            self._astray.pop(place, None)
 
     def _go_back(self) -> None:
         self._astray |= self._firsts
