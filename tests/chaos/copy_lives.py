@@ -139,7 +139,8 @@ class CopyLives:
         ahead = _AHEAD * self._quota
         self.feeder.room = lambda: ahead - self._watch.backlog
         name = f"follower.{self.run}"
-        self.follower = Follower(name, self.journal, self._recorder, address, self._output)
+        both = [*self._input, *self._output]
+        self.follower = Follower(name, self.journal, self._recorder, address, both)
         for copier in self._copiers:
             copier.start()
         self.feeder.start()

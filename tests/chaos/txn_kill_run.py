@@ -123,8 +123,9 @@ def summary(lives: CopyLives) -> str:
     if lives.verdict is not None:
         lines += ["", "The histories of feeder, copiers and readers, by barnabas verify:"]
         lines += [f"{what:40} {count:8,}" for what, count in lives.verdict.tally.items()]
-        lag_s = lives.verdict.worst_lag.nanoseconds / 1e9
-        lines.append(f"worst real-time lag {lag_s:.2f} s")
+        lag = lives.verdict.worst_lag
+        whose = f"until {lag.reader} read {lag.value} in {lag.partition}"
+        lines.append(f"worst real-time lag {lag.nanoseconds / 1e9:.2f} s, {whose}")
         found = ", ".join(f"{many} {what}" for what, many in lives.verdict.counts.items())
         lines.append(f"found: {found or 'nothing'}")
     lines += [f"PROBLEM {problem}" for problem in lives.problems]
