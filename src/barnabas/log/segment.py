@@ -287,7 +287,8 @@ class Segment:
         timestamp = header.max_timestamp
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = timestamp
-        if timestamp > self._max_timestamp:
+        # What compaction has emptied has no record of that time.
+        if timestamp > self._max_timestamp and header.count:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = last_offset
         if position - self._indexed_size > interval:

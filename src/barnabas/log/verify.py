@@ -232,7 +232,7 @@ class _TimeIndexCheck:
             file.slot += 1
         if file.slot < len(file.entries):
             timestamp, relative = file.entries[file.slot]
-            if header.max_timestamp > timestamp:
+            if header.max_timestamp > timestamp and header.count:
                 yield file.complain(
                     f"up to offset {file.base_offset + relative} nothing should be newer than "
                     f"{timestamp}, but offset {header.base_offset} is of {header.max_timestamp}"
