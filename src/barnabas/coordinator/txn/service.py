@@ -79,8 +79,8 @@ class TransactionCoordinator:
         self._new_producer_id = new_producer_id
         self._creation: asyncio.Lock = asyncio.Lock()
         self._errands: dict[_ErrandKey, asyncio.Task[None]] = {}
-        self._patience_ms: dict[_ErrandKey, int] = {}
-        """Of those whose end could not be written, though every marker was."""
+        self._patience_ms: dict[int, int] = {}
+        """Of partitions into which the end of a transaction could not be written."""
         self._runtime: Runtime[Record, TransactionShard] = Runtime(
             TRANSACTION_STATE,
             self._new_shard,
@@ -297,21 +297,25 @@ class TransactionCoordinator:
     def _stop_errands(self, partition: int) -> None:
         for key in [key for key in self._errands if key[0] == partition]:
             self._errands.pop(key).cancel()
-        for key in [key for key in self._patience_ms if key[0] == partition]:
-            del self._patience_ms[key]
+        self._patience_ms.pop(partition, None)
 
     async def _finish(self, key: _ErrandKey, prepared: Transaction, coordinator_epoch: int) -> None:
         """Have the markers written, and then that they are. Where that fails, the shard is loaded
         anew and says once more what was prepared: not at once again, as markers take room too."""
-        waited_ms = self._patience_ms.pop(key, 0)
+        partition, transactional_id = key
+        waited_ms = self._patience_ms.get(partition, 0)
         await asyncio.sleep(waited_ms / 1000)
         if not await self._write_markers(prepared, coordinator_epoch):
             return
         try:
-            await _settled(self._ask(key[1], lambda shard, turn, _: shard.complete(turn, prepared)))
+            await _settled(
+                self._ask(transactional_id, lambda shard, turn, _: shard.complete(turn, prepared))
+            )
         except KafkaError as error:
-            logger.warning("the end of %s is still to be written: %s", key[1], error)
-            self._patience_ms[key] = min(max(waited_ms * 2, _AGAIN_MS), _AGAIN_MS_MAX)
+            logger.warning("the end of %s is still to be written: %s", transactional_id, error)
+            self._patience_ms[partition] = min(max(waited_ms * 2, _AGAIN_MS), _AGAIN_MS_MAX)
+        else:
+            self._patience_ms.pop(partition, None)
 
     async def _write_markers(self, prepared: Transaction, coordinator_epoch: int) -> bool:
         """As often as it takes. Whoever is not in office any more leaves it to whoever is."""
