@@ -168,6 +168,32 @@ def test_leaving_a_loop_takes_its_transaction_back(bootstrap: str, make_topic: T
     assert seen(bootstrap, topics[1], 3) == ["second a", "second b", "second c"]
 
 
+def test_what_nobody_has_seen_comes_again_with_its_whole_transaction(
+    bootstrap: str, make_topic: TopicMaker
+) -> None:
+    topics, group = (make_topic(), make_topic()), unique("group")
+    fill(bootstrap, topics[0], "abcd")
+    with (
+        transactional(bootstrap) as producer,
+        quick_consumer(
+            topics[0], group, bootstrap, delivery="exactly-once", producer=producer, timeout=WAIT_S
+        ) as consumer,
+    ):
+        for expected in "abc":
+            message = consumer.poll(WAIT_S)
+            assert message is not None
+            assert message.text == expected
+            producer.post(topics[1], message.text.upper())
+        consumer.give_back()
+        assert consumer.position() == {(topics[0], 0): 0}
+        for _ in "abcd":
+            message = consumer.poll(WAIT_S)
+            assert message is not None
+            producer.post(topics[1], message.text.upper())
+        consumer.commit()
+    assert seen(bootstrap, topics[1], 4) == list("ABCD")
+
+
 def test_a_batch_is_one_transaction_and_a_position_moves_with_it(
     bootstrap: str, make_topic: TopicMaker
 ) -> None:

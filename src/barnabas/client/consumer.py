@@ -190,9 +190,9 @@ class Consumer:
 
     def give_back(self) -> None:
         """What was handed out last was seen by nobody: it comes again, and no commit counts it."""
-        self._semantics.give_back()
         last, self._last = self._last, []
-        for place, first in {each.place: each.offset for each in reversed(last)}.items():
+        firsts = {each.place: each.offset for each in reversed(last)}
+        for place, first in self._semantics.give_back(firsts).items():
             if place in self._intake.assigned:
                 self._intake.seek(place, first)
                 self._positions[place] = first

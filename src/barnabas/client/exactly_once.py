@@ -106,10 +106,11 @@ class ExactlyOnce(Unshared):
                 "ledger.move(place, offset, group=…), and start it again."
             )
 
-    def abandon(self) -> None:
-        self.give_back()
+    def give_back(self, firsts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self.abandon()
+        return firsts
 
-    def give_back(self) -> None:
+    def abandon(self) -> None:
         handling, self._open = self._open, None
         if handling is not None:
             handling.rollback()

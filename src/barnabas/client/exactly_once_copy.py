@@ -7,7 +7,7 @@ never seen, and the messages come again.
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.client.errors import TransactionError, config_error
@@ -112,11 +112,17 @@ class ExactlyOnceCopy(Unshared):
     def abandon(self) -> None:
         """What was done before the message in hand is taken back with it, and comes again."""
         if self._in_hand:
-            self.give_back()
+            self._transactions.abort()
+            self._astray |= self._firsts
+            self._clear()
+            self._put_right()
 
-    def give_back(self) -> None:
+    def give_back(self, firsts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self._transactions.abort()
-        self._go_back()
+        starts = {**firsts, **self._firsts, **self._astray}
+        self._astray.clear()
+        self._clear()
+        return starts
 
     def finish(self) -> None:
         """The message in hand is not done, nor is what shares its transaction."""
@@ -138,11 +144,6 @@ class ExactlyOnceCopy(Unshared):
                 self._commit()
         for place in places:
             self._astray.pop(place, None)
-
-    def _go_back(self) -> None:
-        self._astray |= self._firsts
-        self._clear()
-        self._put_right()
 
     def _put_right(self) -> None:
         while self._astray:

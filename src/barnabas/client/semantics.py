@@ -46,8 +46,9 @@ class Semantics(Listener, Protocol):
     def abandon(self) -> None:
         """A loop was left in the middle, and another begins."""
 
-    def give_back(self) -> None:
-        """What was handed out last was seen by nobody."""
+    def give_back(self, firsts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """What was handed out last was seen by nobody. Where partitions go on: where that began,
+        or where what has to be undone with it did."""
 
     def finish(self) -> None:
         """The last step."""
@@ -78,8 +79,8 @@ class Unshared:
     def abandon(self) -> None:
         """Nothing is kept."""
 
-    def give_back(self) -> None:
-        """Nothing is kept."""
+    def give_back(self, firsts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return firsts
 
     def finish(self) -> None:
         """Nothing is kept."""
@@ -162,13 +163,14 @@ class AtLeastOnce(Unshared):
         self._done[place] = offset
 
     def abandon(self) -> None:
-        self.give_back()
-
-    def give_back(self) -> None:
         handed, self._handed, self._handed_count = self._handed, {}, 0
         for place, (first, _) in handed.items():
             if place in self._intake.assigned:
                 self._intake.seek(place, first)
+
+    def give_back(self, firsts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._handed, self._handed_count = {}, 0
+        return firsts
 
     def finish(self) -> None:
         self._send_last(self._intake.take_failed() | self._done)
