@@ -56,6 +56,11 @@ class _Cold:
     read: "ReadResult | asyncio.Future[ReadResult]"
     aborted: "asyncio.Future[list[AbortedTransaction]] | None" = None
 
+    _forgotten: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._forgotten = self.partition.log.aborted.forgotten
+
     async def fill(self, result: FetchPartitionResult) -> FetchPartitionResult:
         """The row with everything in it."""
         read = await self.read if isinstance(self.read, asyncio.Future) else self.read
@@ -63,6 +68,10 @@ class _Cold:
             return result._replace(records=read.data)
         found = self.aborted or self.partition.aborted_transactions(self.offset, read.next_offset)
         aborted = await found if isinstance(found, asyncio.Future) else found
+        if self.partition.log.aborted.forgotten != self._forgotten:
+            # Retention or compaction came in between, and nobody can say any more what was aborted
+            # among these records. The reader comes again for those that are there now.
+            return result._replace(records=b"")
         return result._replace(records=read.data, aborted=_told(aborted))
 
 

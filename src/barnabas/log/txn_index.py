@@ -149,6 +149,8 @@ class AbortedTransactions:
         self._directory = directory
         self._indexes: dict[int, TransactionIndex] = {}
         self._bases: list[int] = []
+        self.forgotten = 0
+        """Counts what has gone: with it gone, records read before can not be judged any more."""
 
     def __bool__(self) -> bool:
         return bool(self._bases)
@@ -239,14 +241,15 @@ class AbortedTransactions:
 
     def forget(self, base_offset: int) -> None:
         """The segment is gone; its files are the caller's."""
-        if self._indexes.pop(base_offset, None) is not None:
-            self._bases = sorted(self._indexes)
+        self.keep_only(self._indexes.keys() - {base_offset})
 
     def keep_only(self, base_offsets: Iterable[int]) -> None:
         """Forget all other segments."""
-        kept = set(base_offsets)
-        self._indexes = {base: index for base, index in self._indexes.items() if base in kept}
-        self._bases = sorted(self._indexes)
+        kept = self._indexes.keys() & set(base_offsets)
+        if len(kept) < len(self._indexes):
+            self._indexes = {base: self._indexes[base] for base in kept}
+            self._bases = sorted(kept)
+            self.forgotten += 1
 
     # --- reading -------------------------------------------------------------------------------
 
