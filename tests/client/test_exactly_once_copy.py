@@ -62,7 +62,10 @@ class Played:
     def abort(self) -> None:
         self.is_open = False
 
-    def commit(self, offsets: dict[TopicPartition, int], _: object) -> None:
+    def commit(
+        self, offsets: dict[TopicPartition, int], _: object = None, *, wait: bool = False
+    ) -> None:
+        assert wait is not self.is_open, "waited for outside of transactions only"
         self.is_open = False
         if self.fails:
             self.fails = False
@@ -126,3 +129,15 @@ def test_one_abort_after_the_other(copying: ExactlyOnceCopy, played: Played) -> 
     assert handed(copying, (STAYS, 6)) == []
     copying.tend()
     assert played.sought == {STAYS: 5}
+
+
+def test_whoever_asks_for_a_commit_is_told_of_the_abort(
+    copying: ExactlyOnceCopy, played: Played
+) -> None:
+    handed(copying, (STAYS, 5), (LEFT, 3))
+    played.fails = True
+    with pytest.raises(TransactionError):
+        copying.commit(None, wait=True)
+    copying.moved(LEFT, 0)
+    copying.tend()
+    assert played.sought == {STAYS: 5}, "the user has gone elsewhere in the other"

@@ -85,20 +85,26 @@ class ExactlyOnceCopy(Unshared):
                 "An exactly-once consumer commits the whole open transaction: call commit() "
                 "without a message."
             )
-        self._commit()
+        self._commit_now()
 
     def _commit(self) -> None:
+        """Nobody waits to hear of it: what is aborted comes again."""
+        try:
+            self._commit_now()
+        except TransactionError as error:
+            if not error.retriable:
+                raise
+            LOGGER.warning("%s", error)
+
+    def _commit_now(self) -> None:
         if not self._transactions.is_open:
             return
         try:
             self._transactions.commit(self._afters, self._intake)
-        except TransactionError as error:
+        except TransactionError:
             self._astray |= self._firsts
             self._clear()
-            if not error.retriable:
-                raise
-            LOGGER.warning("%s", error)
-            return
+            raise
         self._clear()
 
     def moved(self, place: TopicPartition, offset: int) -> None:
@@ -107,6 +113,7 @@ class ExactlyOnceCopy(Unshared):
                 "A transaction is open: call commit() before going elsewhere, or leave the loop "
                 "first."
             )
+        self._astray.pop(place, None)
         self._intake.commit({place: offset}, wait=True)
 
     def abandon(self) -> None:
