@@ -12,6 +12,7 @@ from tests.compat import real_kafka
 from tests.compat.batches import Rec, make_batch
 from tests.compat.clients.dump_tool import Dumped, check_indexes, dump
 from tests.compat.clients.probe import Probe, produce_body
+from tests.compat.clients.txn_probe import TxnProbe, end
 from tests.compat.txn_client_confluent import ConfluentTxn
 from tests.compat.txn_port import WAIT_S
 from tests.compat.txn_scenarios import TxnStage
@@ -36,7 +37,7 @@ VALUE: Final = "v" * 20_000
 KEYS: Final = 7
 ONGOING: Final = 1
 """In the log of transactions."""
-ROUNDS: Final = 40
+ROUNDS: Final = 42
 
 
 def _transact(bootstrap: str) -> None:
@@ -55,29 +56,57 @@ def _transact(bootstrap: str) -> None:
     client.close()
 
 
-def _overwrite(bootstrap: str, data: Path) -> None:
-    """The same keys again and again, until the cleaner has been there."""
-    probe = Probe(bootstrap)
+def _round(n: int) -> list[Rec]:
+    """A value for every key; the first key is deleted in the end."""
+    now = round(time.time() * 1000)
+    gone = b"k0" if n == ROUNDS - 2 else None
+    return [
+        Rec(key=key, value=None if key == gone else b"%d " % n + VALUE.encode(), timestamp=now)
+        for key in (b"k%d" % each for each in range(KEYS))
+    ]
+
+
+def _compacted_topic(probe: Probe, name: str) -> None:
     probe.make_topic(
-        "compacted", 1, segment_bytes=SEGMENT_BYTES, cleanup_policy="compact",
+        name, 1, segment_bytes=SEGMENT_BYTES, cleanup_policy="compact",
         min_cleanable_dirty_ratio="0.01",
     )  # fmt: skip
-    now = round(time.time() * 1000)
+
+
+def _overwrite(bootstrap: str) -> None:
+    """The same keys again and again."""
+    probe = Probe(bootstrap)
+    _compacted_topic(probe, "compacted")
     for n in range(ROUNDS):
-        records = [
-            Rec(key=b"k%d" % key, value=b"%d " % n + VALUE.encode(), timestamp=now)
-            for key in range(KEYS)
-        ]
-        answer = probe.quietly("produce", 12, produce_body("compacted", make_batch(records)))
+        answer = probe.quietly("produce", 12, produce_body("compacted", make_batch(_round(n))))
         assert answer["responses"][0]["partition_responses"][0]["error_code"] == "NONE"
     probe.reconnect()
+
+
+def _overwrite_in_transactions(bootstrap: str) -> None:
+    """The same keys again and again; every other transaction is aborted, the last one too."""
+    probe = TxnProbe(bootstrap)
+    _compacted_topic(probe, "settled")
+    who = probe.producer("settling")
+    for n in range(ROUNDS):
+        body = produce_body("settled", who.batch(0, _round(n)), transactional_id=who.name)
+        answer = probe.must("produce", 12, body)
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == "NONE"
+        answer = probe.must("end_txn", 5, end(who, commit=n % 2 == 0))
+        who = who.at(answer["producer_epoch"])
+        probe.settle(who.name)
+    probe.hang_up()
+
+
+def _await_cleaner(data: Path, *topics: str) -> None:
+    """Until it has been at each of the topics."""
     deadline = time.monotonic() + WAIT_S
     checkpoint = data / "cleaner-offset-checkpoint"
-    while not checkpoint.exists() or not re.search(
-        r"^compacted 0 [1-9]", checkpoint.read_text(), re.M
-    ):
-        assert time.monotonic() < deadline, "the cleaner does not come"
-        time.sleep(0.1)
+    for topic in topics:
+        done = re.compile(rf"^{topic} 0 [1-9]", re.MULTILINE)
+        while not checkpoint.exists() or not done.search(checkpoint.read_text()):
+            assert time.monotonic() < deadline, "the cleaner does not come"
+            time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +115,9 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("ours")
     with Broker(memory=False, data=directory, config=CONFIG) as broker:
         _transact(broker.bootstrap_servers)
-        _overwrite(broker.bootstrap_servers, directory)
+        _overwrite(broker.bootstrap_servers)
+        _overwrite_in_transactions(broker.bootstrap_servers)
+        _await_cleaner(directory, "compacted", "settled")
     return directory
 
 
@@ -130,26 +161,43 @@ def test_producers_with_an_open_transaction(ours: Path) -> None:
 
 
 def test_indexes_are_sane(ours: Path) -> None:
-    for topic in ("transacted", "compacted"):
+    for topic in ("transacted", "compacted", "settled"):
         said = check_indexes(ours / f"{topic}-0").replace("is empty", "passed sanity check")
         assert said.count("passed sanity check") == len(list((ours / f"{topic}-0").glob("*.index")))
 
 
-def test_compacted_segments(ours: Path) -> None:
-    logs = _of(dump(ours / "compacted-0", compacted=True), ".log")
+def _latest(directory: Path) -> dict[str | None, str | None]:
+    """The last value of every key, by the tool's words; offsets rise, and something is gone."""
+    logs = _of(dump(directory, compacted=True), ".log")
     records = [record for log in logs for record in log.records]
-    assert KEYS <= len(records) < KEYS * ROUNDS
+    assert KEYS <= len(records) < KEYS * ROUNDS // 2
     assert [record.offset for record in records] == sorted({record.offset for record in records})
-    latest = {record.key: record.payload for record in records}
-    assert latest == {f"k{key}": f"{ROUNDS - 1} {VALUE}" for key in range(KEYS)}
+    return {record.key: (record.payload or "").split(" ")[0] for record in records}
+
+
+def test_compacted_segments(ours: Path) -> None:
+    expected = {f"k{key}": str(ROUNDS - 1) for key in range(KEYS)}
+    assert _latest(ours / "compacted-0") == expected
+
+
+def test_compacted_transactions(ours: Path) -> None:
+    logs = _of(dump(ours / "settled-0", compacted=True), ".log")
+    assert any("endTxnMarker: COMMIT" in entry for log in logs for entry in log.entries)
+    # In the part that is not compacted yet, what was aborted is still there.
+    closed = [record for log in logs[:-1] for record in log.records]
+    assert {int((record.payload or "0").split(" ")[0]) % 2 for record in closed} == {0}
+    assert set(_latest(ours / "settled-0")) == {f"k{key}" for key in range(KEYS)}
 
 
 def test_the_log_of_transactions(ours: Path) -> None:
     files = dump(ours / "__transaction_state-0", "--transaction-log-decoder", compacted=True)
     records = [record for log in _of(files, ".log") for record in log.records]
-    keys = [json.loads(record.key or "") for record in records]
-    assert {key["data"]["transactionalId"] for key in keys} == {"dumped"}
-    last = json.loads(records[-1].payload or "")["data"]
+    latest = {
+        json.loads(record.key or "")["data"]["transactionalId"]: record.payload
+        for record in records
+    }
+    assert set(latest) == {"dumped", "settling"}
+    last = json.loads(latest["dumped"] or "")["data"]
     assert last["transactionStatus"] == ONGOING
     assert {row["topic"] for row in last["transactionPartitions"]} == {
         "transacted",
