@@ -15,8 +15,7 @@ from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.table import SERVED
 from barnabas.broker.coordinators import Coordinators
-from barnabas.cluster.changes import Change, PartitionsAdded, TopicConfigChanged, TopicCreated
-from barnabas.cluster.changes import TopicDeleted as Deleted
+from barnabas.broker.following import Following
 from barnabas.cluster.service import Cluster
 from barnabas.cluster.topics import NewTopic
 from barnabas.config.broker_config import BrokerConfig
@@ -121,19 +120,8 @@ class House:
         )
         self.dispatch = Dispatcher(self.services)
         self.run(self.cluster.start("elsewhere.example", 1))
-        self.cluster.subscribe(self._changed)
-
-    def _changed(self, change: Change) -> None:
-        match change:
-            case TopicCreated(topic):
-                self.replicas.create(topic)
-            case PartitionsAdded(topic, first_new):
-                self.replicas.grow(topic, first_new)
-            case TopicConfigChanged(topic):
-                self.replicas.configure(topic)
-            case Deleted(topic):
-                self.replicas.delete(topic)
-        self.coordinators.follow(change)
+        following = Following(self.replicas, self.coordinators, pytest.fail)
+        self.cluster.subscribe(following.follow)
 
     def run(self, work: Any) -> Any:
         return self._runner.run(work)

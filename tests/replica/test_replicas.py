@@ -62,9 +62,9 @@ def send(partition: Partition, value: bytes) -> "asyncio.Future[None] | None":
 
 
 def test_a_new_topics_partitions_are_found_by_name_and_id() -> None:
-    def scene(house: House) -> None:
+    async def scene(house: House) -> None:
         made = topic(partitions=3)
-        house.replicas.create(made)
+        await house.replicas.create(made)
         assert len(list(house.replicas)) == 3
         assert house.replicas.by_id[made.id_bytes].topic is made
         assert house.replicas.find("events", 3) is None
@@ -76,8 +76,8 @@ def test_a_new_topics_partitions_are_found_by_name_and_id() -> None:
 def test_everything_is_there_again_after_a_restart() -> None:
     files = MemoryFiles()
 
-    def before(house: House) -> None:
-        house.replicas.create(topic())
+    async def before(house: House) -> None:
+        await house.replicas.create(topic())
         send(house.partition("events", 1), b"kept")
         house.store.close()
 
@@ -94,8 +94,8 @@ def test_everything_is_there_again_after_a_restart() -> None:
 def test_folders_of_unknown_topics_are_set_aside_at_start() -> None:
     files = MemoryFiles()
 
-    def before(house: House) -> None:
-        house.replicas.create(topic())
+    async def before(house: House) -> None:
+        await house.replicas.create(topic())
         house.store.close()
 
     async def after(house: House) -> None:
@@ -110,8 +110,8 @@ def test_folders_of_unknown_topics_are_set_aside_at_start() -> None:
 def test_an_unclean_start_writes_down_what_recovery_found() -> None:
     files = MemoryFiles()
 
-    def before(house: House) -> None:
-        house.replicas.create(topic(partitions=1))
+    async def before(house: House) -> None:
+        await house.replicas.create(topic(partitions=1))
         send(house.partition("events", 0), b"0")
         house.store.close()
         files.replace("data/recovery-point-offset-checkpoint", b"0\n1\nevents 0 99\n")
@@ -128,8 +128,8 @@ def test_an_unclean_start_writes_down_what_recovery_found() -> None:
 def test_a_damaged_partition_stays_offline_and_the_others_are_served() -> None:
     files = MemoryFiles()
 
-    def before(house: House) -> None:
-        house.replicas.create(topic())
+    async def before(house: House) -> None:
+        await house.replicas.create(topic())
         send(house.partition("events", 0), b"0")
         send(house.partition("events", 1), b"1")
         house.store.close()
@@ -153,8 +153,8 @@ def test_a_damaged_partition_stays_offline_and_the_others_are_served() -> None:
 def test_a_topic_with_a_damaged_partition_can_be_deleted() -> None:
     files = MemoryFiles()
 
-    def before(house: House) -> None:
-        house.replicas.create(topic())
+    async def before(house: House) -> None:
+        await house.replicas.create(topic())
         send(house.partition("events", 0), b"0")
         house.store.close()
         files.remove("data/.kafka_cleanshutdown")
@@ -162,7 +162,7 @@ def test_a_topic_with_a_damaged_partition_can_be_deleted() -> None:
 
     async def after(house: House) -> None:
         await house.replicas.open_all([topic()])
-        house.replicas.delete(topic())
+        await house.replicas.delete(topic())
         assert not house.replicas.by_name
         assert not house.replicas.by_id
         house.store.abandon()
@@ -174,10 +174,10 @@ def test_a_topic_with_a_damaged_partition_can_be_deleted() -> None:
 
 
 def test_growing_keeps_the_partitions_that_are_there() -> None:
-    def scene(house: House) -> None:
-        house.replicas.create(topic(partitions=1))
+    async def scene(house: House) -> None:
+        await house.replicas.create(topic(partitions=1))
         first = house.partition("events", 0)
-        house.replicas.grow(topic(partitions=3), 1)
+        await house.replicas.grow(topic(partitions=3), 1)
         assert house.partition("events", 0) is first
         assert len(list(house.replicas)) == 3
 
@@ -185,8 +185,8 @@ def test_growing_keeps_the_partitions_that_are_there() -> None:
 
 
 def test_changed_settings_reach_every_log() -> None:
-    def scene(house: House) -> None:
-        house.replicas.create(topic())
+    async def scene(house: House) -> None:
+        await house.replicas.create(topic())
         house.replicas.configure(topic(max_message_bytes=10))
         for partition in house.replicas:
             with pytest.raises(KafkaError) as refused:
@@ -198,12 +198,12 @@ def test_changed_settings_reach_every_log() -> None:
 
 def test_deleting_a_topic_tells_producers_and_consumers_that_wait() -> None:
     async def scene(house: House) -> None:
-        house.replicas.create(topic(flush_messages=1))
+        await house.replicas.create(topic(flush_messages=1))
         partition = house.partition("events", 0)
         acknowledged = send(partition, b"x")
         fetch = ParkedFetch(1, 60.0)
         partition.park_fetch(fetch)
-        house.replicas.delete(topic())
+        await house.replicas.delete(topic())
         await fetch.done
         assert acknowledged is not None
         with pytest.raises(KafkaError) as refused:
@@ -217,7 +217,7 @@ def test_deleting_a_topic_tells_producers_and_consumers_that_wait() -> None:
 
 def test_a_failed_disk_stops_every_partition() -> None:
     async def scene(house: House) -> None:
-        house.replicas.create(topic())
+        await house.replicas.create(topic())
         house.replicas.fail_all("The disk is gone.")
         for partition in house.replicas:
             with pytest.raises(KafkaError) as refused:

@@ -66,6 +66,8 @@ def hosted_partition(hosted: HostedTopic | None, index: int) -> Partition:
         return partition
     if index in hosted.damaged:
         raise KafkaError(ErrorCode.kafka_storage_error, hosted.damaged[index])
+    if hosted.is_opening(index):
+        raise KafkaError(ErrorCode.not_leader_or_follower, "The partition is being opened.")
     raise KafkaError(ErrorCode.unknown_topic_or_partition)
 
 

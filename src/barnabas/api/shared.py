@@ -69,7 +69,8 @@ def live_brokers(call: Call) -> Iterator[BrokerNode]:
 def leaderships(call: Call, topic: Topic) -> Iterator[Leadership]:
     """Who serves each partition of a topic, in the order of the partitions.
 
-    A partition whose files are damaged has no leader: clients then wait instead of asking on.
+    A partition whose files are damaged, or not open yet, has no leader: clients then wait instead
+    of asking on.
     """
     services = call.services
     hosted = services.replicas.by_name.get(topic.name)
@@ -77,7 +78,7 @@ def leaderships(call: Call, topic: Topic) -> Iterator[Leadership]:
     for index, state in enumerate(topic.partitions):
         if index in damaged and state.leader == services.node_id:
             yield Leadership(ErrorCode.leader_not_available, NO_LEADER, (services.node_id,))
-        elif state.leader == NO_LEADER:
+        elif state.leader == NO_LEADER or (hosted is not None and hosted.is_opening(index)):
             yield Leadership(ErrorCode.leader_not_available, NO_LEADER, ())
         else:
             yield Leadership(ErrorCode.none, state.leader, ())

@@ -1,7 +1,7 @@
 """A broker: opened from the bottom up, stopped from the top down."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -10,20 +10,13 @@ from barnabas.api.dispatch import Dispatcher
 from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.broker.cleaning import Cleaning
 from barnabas.broker.coordinators import Coordinators
+from barnabas.broker.following import Following
 from barnabas.broker.housekeeping import Housekeeping
 from barnabas.broker.outside import Outside
-from barnabas.cluster.changes import (
-    BrokerConfigChanged,
-    Change,
-    PartitionsAdded,
-    TopicConfigChanged,
-    TopicCreated,
-    TopicDeleted,
-)
+from barnabas.cluster.changes import BrokerConfigChanged, Change
 from barnabas.cluster.service import Cluster
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.log.store import LogStore
-from barnabas.model.limits import PARTITIONS_PER_BROKER_MAX
 from barnabas.net.limits import NetLimits
 from barnabas.net.listener import Listener
 from barnabas.ports.exchange import Address, Peer
@@ -55,18 +48,13 @@ class Broker:
             undo.callback(self._store.abandon)
             self._coordination = outside.open_coordination()
             undo.push_async_callback(self._coordination.close)
-            self._cluster = Cluster(
-                self._coordination,
-                config,
-                outside.entropy,
-                outside.clock,
-                _partitions_max(outside.descriptors),
-            )
+            self._cluster = Cluster(self._coordination, config, outside.entropy, outside.clock)
             self._replicas = Replicas(self._store, outside.work, self._disk_failed)
             self._coordinators = Coordinators(
                 self._cluster, self._replicas, outside.clock, outside.entropy, outside.work
             )
             undo.callback(self._coordinators.close)
+            self._following = Following(self._replicas, self._coordinators, self._disk_failed)
             limits = _net_limits(config, outside.descriptors)
             self._listener = Listener(Dispatcher(self._services()), limits)
             undo.push_async_callback(self._listener.stop, 0)
@@ -124,23 +112,10 @@ class Broker:
             return otherwise
         return told[0].host, told[0].port or otherwise[1]
 
-    def _changed(self, change: Change) -> None:
-        """The cluster has changed: open, grow, configure or remove partitions accordingly."""
-        try:
-            match change:
-                case TopicCreated(topic):
-                    self._replicas.create(topic)
-                case PartitionsAdded(topic, first_new):
-                    self._replicas.grow(topic, first_new)
-                case TopicConfigChanged(topic):
-                    self._replicas.configure(topic)
-                case TopicDeleted(topic):
-                    self._replicas.delete(topic)
-                case BrokerConfigChanged(config):
-                    self._listener.limit(_net_limits(config, self._outside.descriptors))
-            self._coordinators.follow(change)
-        except OSError as error:
-            self._disk_failed(f"following a change of topics failed: {error}")
+    def _changed(self, change: Change) -> Awaitable[None] | None:
+        if isinstance(change, BrokerConfigChanged):
+            self._listener.limit(_net_limits(change.config, self._outside.descriptors))
+        return self._following.follow(change)
 
     def _disk_failed(self, reason: str) -> None:
         """Nothing more is acknowledged; the process has to end and recover at its next start."""
@@ -152,9 +127,10 @@ class Broker:
 
     async def stop(self) -> None:
         """Finish what is under way, make everything durable, leave the clean-stop mark."""
+        self._following.stop()
         async with AsyncExitStack() as steps:
             # The last first; each is taken even when one before it has failed.
-            steps.push_async_callback(self._close_store)
+            steps.push_async_callback(self._replicas.close)
             steps.push_async_callback(self._cluster.close)
             steps.push_async_callback(self._replicas.settle)
             steps.push_async_callback(self._housekeeping.stop)
@@ -164,11 +140,9 @@ class Broker:
             self._replicas.wake_fetches()
             await self._listener.stop(GRACE_S)
 
-    async def _close_store(self) -> None:
-        await self._outside.work.run(self._store.close)
-
     async def abandon(self) -> None:
         """Stop as a killed process would: nothing is saved that was not saved already."""
+        self._following.stop()
         self._coordinators.close()
         await self._listener.stop(0)
         await self._cleaning.stop()
@@ -176,12 +150,6 @@ class Broker:
         await self._replicas.settle()
         await self._coordination.close()
         self._store.abandon()
-
-
-def _partitions_max(descriptors: int) -> int:
-    """Each partition keeps a file open. Half of the descriptors are for connections, a quarter is
-    for older segments and for what comes and goes: without any nobody could be served."""
-    return min(PARTITIONS_PER_BROKER_MAX, max(1, descriptors // 4))
 
 
 def _net_limits(config: BrokerConfig, descriptors: int) -> NetLimits:

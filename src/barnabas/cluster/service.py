@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from barnabas.cluster import layout, loading
@@ -34,6 +34,8 @@ from barnabas.ports.entropy import Entropy
 R = TypeVar("R")
 T = TypeVar("T")
 
+Listener = Callable[[Change], Awaitable[None] | None]
+
 
 class Cluster:
     """A single broker that is its own controller.
@@ -58,7 +60,7 @@ class Cluster:
         self._clock = clock
         self._partitions_max = partitions_max
         self._lock = asyncio.Lock()
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: list[Listener] = []
         self._running: set[asyncio.Task[Any]] = set()
         self._image: Image | None = None
         self._controller_epoch = 0
@@ -70,9 +72,12 @@ class Cluster:
             raise BrokenInvariantError("the cluster has not been started")
         return self._image
 
-    def subscribe(self, listener: Callable[[Change], None]) -> None:
-        """Call `listener` with each change once it is stored and in the image, and before the
-        call that made it returns. A listener must not raise: the change is done already."""
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with each change once it is stored and in the image.
+
+        The call that made the change returns when all that listeners have returned is done; other
+        changes do not wait for that. A listener must not raise: the change is done already.
+        """
         self._listeners.append(listener)
 
     async def start(self, host: str, port: int, *, new_epochs: bool = False) -> None:
@@ -148,9 +153,9 @@ class Cluster:
     async def _change(
         self, decide: Callable[[Image], Decision[R]], validate_only: bool = False
     ) -> list[R]:
-        return await self._to_the_end(self._decide_and_store(decide, validate_only))
+        return await self._to_the_end(self._decide_and_tell(decide, validate_only))
 
-    async def _decide_and_store(
+    async def _decide_and_tell(
         self, decide: Callable[[Image], Decision[R]], validate_only: bool
     ) -> list[R]:
         async with self._lock:
@@ -159,10 +164,11 @@ class Cluster:
                 return decision.results
             await self._coordination.commit(*decision.operations)
             self._image = decision.image
-            for change in decision.changes:
-                for listener in self._listeners:
-                    listener(change)
-            return decision.results
+            told = [listener(each) for each in decision.changes for listener in self._listeners]
+        for following in told:
+            if following is not None:
+                await following
+        return decision.results
 
     async def _allocate(self) -> range:
         async with self._lock:

@@ -193,7 +193,8 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
             _rebuild_indexes(segment, log.config.index_interval_bytes)
             _rebuild_transaction_index(log, place, slot, now_ms)
     log.recovery_point = min(place.recovery_point, log.end_offset)
-    log.mark_unsynced(now_ms)
+    if log.recovery_point < log.end_offset:
+        log.mark_unsynced(now_ms)
 
 
 def _first_unproven(segments: list[Segment], recovery_point: int) -> int:

@@ -40,7 +40,6 @@ class Segment:
     """Batches whose offsets begin at `base_offset`. Only the newest segment is appended to."""
 
     __slots__ = (
-        "_bounds_known",
         "_closed",
         "_file",
         "_files",
@@ -51,6 +50,7 @@ class Segment:
         "_opening",
         "_time_index",
         "base_offset",
+        "bounds_known",
         "bounds_proven",
         "created_ms",
         "directory",
@@ -80,7 +80,7 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
-        self._bounds_known = self.bounds_proven = True
+        self.bounds_known = self.bounds_proven = True
         """Whether the time bounds are in memory, and whether more than an index says them."""
         self.name_synced = False
 
@@ -103,20 +103,20 @@ class Segment:
         segment.mark = mark
         segment.size = files.size_of(segment.path(names.LOG))
         segment.name_synced = True
-        segment._bounds_known = segment.bounds_proven = False
+        segment.bounds_known = segment.bounds_proven = False
         return segment
 
     @property
     def max_timestamp(self) -> int:
         """The greatest timestamp; for a segment found on disk, the first to ask reads it there."""
-        if not self._bounds_known:
+        if not self.bounds_known:
             self.load_time_bounds()
         return self._max_timestamp
 
     @property
     def max_timestamp_offset(self) -> int:
         """Last offset of the batch that holds `max_timestamp`."""
-        if not self._bounds_known:
+        if not self.bounds_known:
             self.load_time_bounds()
         return self._max_timestamp_offset
 
@@ -254,7 +254,7 @@ class Segment:
         self._indexed_size = self.index_entries = 0
         self.first_timestamp = self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
-        self._bounds_known = self.bounds_proven = True
+        self.bounds_known = self.bounds_proven = True
 
     def load_time_bounds(self) -> None:
         """Take the greatest timestamp of a closed segment from its time index."""
@@ -262,7 +262,7 @@ class Segment:
         if last is not None:
             self._max_timestamp = last[0]
             self._max_timestamp_offset = self.base_offset + last[1]
-        self._bounds_known = True
+        self.bounds_known = True
 
     def _last_time_entry(self) -> tuple[int, int] | None:
         """Read alone where that is possible: a large log has many indexes, none needed at start."""

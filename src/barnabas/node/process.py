@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_DESCRIPTORS_ENOUGH: Final = 1 << 20
+"""As good as unlimited."""
+
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -30,6 +33,9 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
     from barnabas.world.entropy import RealEntropy
     from barnabas.world.work import ThreadWork
 
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors == resource.RLIM_INFINITY:
+        descriptors = _DESCRIPTORS_ENOUGH
     if memory:
         from barnabas.world.memory import MemoryFiles
 
@@ -38,7 +44,8 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
     else:
         from barnabas.world.files import DiskFiles
 
-        files = DiskFiles()
+        # Connections may take half of them; what is left is for what comes and goes.
+        files = DiskFiles(open_max=descriptors * 3 // 8)
         store = f"{config.log_dir}/metadata.sqlite"
     return Outside(
         clock=RealClock(),
@@ -46,7 +53,7 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
         files=files,
         work=ThreadWork(processes=not memory),
         open_coordination=lambda: EmbeddedCoordination(store),
-        descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        descriptors=descriptors,
     )
 
 
