@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SEEDS ?= 0-300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint bench test-clients test-groups test-groups-kill test-txn-kill test-kill test-sim test-fuzz clean
+.PHONY: help setup demo up test lint bench test-clients test-groups test-transactions test-groups-kill test-txn-kill test-kill test-sim test-fuzz clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -41,6 +41,9 @@ test-clients: $(STAMP) ## kcat, kafkajs, Java and Go clients, groups of them, Po
 
 test-groups: $(STAMP) ## The same group scenarios to a real Kafka and to Barnabas; lists every difference and its reason
 	@$(BIN)/python -m tests.compat.clients.group_compare --out bench/results/group-differences.txt
+
+test-transactions: $(STAMP) ## The same transaction scenarios to a real Kafka and to Barnabas; lists every difference and its reason
+	@$(BIN)/python -m tests.compat.clients.group_compare transactions --out bench/results/transaction-differences.txt
 
 test-groups-kill: $(STAMP) ## Restart a broker (clean and kill -9) in mid-rebalance and mid-commit, RESTARTS=30 times
 	@$(BIN)/python tests/chaos/group_kill_run.py --restarts $(or $(RESTARTS),30) --out bench/results/group-restarts.txt
