@@ -8,6 +8,7 @@ Some transactions it aborts on purpose, and does them again. It may be killed at
 next process with its SLOT takes over its transactional id. NAME is new with each life.
 """
 
+import ctypes
 import os
 import random
 import signal
@@ -32,6 +33,8 @@ GROUP: Final = "copiers"
 FENCED: Final = 3
 """Exit code of a copier that was fenced: its next life goes on."""
 
+_DIE_WITH_PARENT: Final = 1
+"""PR_SET_PDEATHSIG of Linux."""
 _RECORDS_MAX: Final = 500
 _ABORTED_SHARE: Final = 0.1
 _SEPARATOR: Final = "|"
@@ -225,6 +228,8 @@ def _text_of(message: Message) -> str:
 def main() -> int:
     """One life, as told on the command line."""
     _, address, slot, name, home, seed = sys.argv
+    # Whoever started it may be killed while it is waiting inside librdkafka.
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
