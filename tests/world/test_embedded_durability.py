@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.model.errors import BarnabasError
-from barnabas.ports.coordination import Create, Node, SetData
+from barnabas.ports.coordination import Create, Node, NodeExistsError, SetData
 from barnabas.world.embedded import EmbeddedCoordination
 
 _COMMITTER = """
@@ -199,3 +199,48 @@ def test_many_commits_between_two_turns_are_told_once() -> None:
         await tree.close()
 
     asyncio.run(main())
+
+
+def _many(count: int = 3_000) -> list[Create]:
+    return [Create("/many"), *(Create(f"/many/{number}") for number in range(count))]
+
+
+def test_a_large_commit_lets_others_go_on_and_shows_nothing_half_done(tmp_path: Path) -> None:
+    async def scene() -> None:
+        tree = EmbeddedCoordination(str(tmp_path / "metadata.sqlite"))
+        large = asyncio.ensure_future(tree.commit(*_many()))
+        turns = 0
+        asked = None
+        while not large.done():
+            await asyncio.sleep(0)
+            turns += 1
+            if asked is None:
+                asked = asyncio.ensure_future(tree.children("/many"))
+                following = asyncio.ensure_future(tree.commit(Create("/many/last")))
+        assert turns >= 10
+        assert asked is not None
+        assert len(await asked) == 3_000, "all of it, and not what came later"
+        await following
+        assert len(await tree.children("/many")) == 3_001
+        await tree.close()
+
+    asyncio.run(scene())
+
+
+def test_a_large_commit_that_is_cancelled_or_fails_leaves_nothing(tmp_path: Path) -> None:
+    async def scene() -> None:
+        tree = EmbeddedCoordination(str(tmp_path / "metadata.sqlite"))
+        large = asyncio.ensure_future(tree.commit(*_many()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        large.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await large
+        assert await tree.tree("/") == {}
+        with pytest.raises(NodeExistsError):
+            await tree.commit(*_many(), Create("/many"))
+        assert await tree.tree("/") == {}
+        await tree.commit(Create("/after"))
+        await tree.close()
+
+    asyncio.run(scene())

@@ -4,6 +4,7 @@ import base64
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from barnabas.cluster.image import BrokerNode, PartitionState
@@ -20,6 +21,9 @@ PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
 DEFAULT_BROKER: Final = "<default>"
 """The name under `BROKER_CONFIGS` for what holds for every broker."""
+
+_STATES_REMEMBERED: Final = 1024
+"""Most partitions of a topic are in the same state."""
 
 PARENTS: Final = (
     "/cluster",
@@ -127,6 +131,7 @@ def decode_topic(topic: str, data: bytes) -> tuple[uuid.UUID, list[tuple[int, ..
     return decode_uuid(found["topic_id"]), replicas
 
 
+@lru_cache(maxsize=_STATES_REMEMBERED)
 def encode_state(state: PartitionState, controller_epoch: int) -> bytes:
     return _dump(
         {
@@ -142,9 +147,17 @@ def encode_state(state: PartitionState, controller_epoch: int) -> bytes:
 def decode_state(path: str, data: bytes, replicas: tuple[int, ...], version: int) -> PartitionState:
     """`version` is the node's own: it counts the changes of the state."""
     found = _load(path, data, "leader", "leader_epoch", "isr")
-    return PartitionState(
-        found["leader"], found["leader_epoch"], replicas, tuple(found["isr"]), version
+    return _the_same(
+        PartitionState(
+            found["leader"], found["leader_epoch"], replicas, tuple(found["isr"]), version
+        )
     )
+
+
+@lru_cache(maxsize=_STATES_REMEMBERED)
+def _the_same(state: PartitionState) -> PartitionState:
+    """One object for all that are equal: ten thousand take memory."""
+    return state
 
 
 def encode_config(settings: Mapping[str, str]) -> bytes:

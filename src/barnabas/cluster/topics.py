@@ -4,6 +4,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from barnabas.cluster import layout
 from barnabas.cluster.changes import Change, Decision, PartitionsAdded, TopicCreated, TopicDeleted
@@ -340,6 +341,7 @@ def _topic_id(entropy: Entropy) -> uuid.UUID:
             return drawn
 
 
+@lru_cache(maxsize=1024)
 def _first_state(replicas: tuple[int, ...]) -> PartitionState:
     return PartitionState(replicas[0], 0, replicas, replicas)
 

@@ -1,10 +1,11 @@
 """The tree of a single broker, in one SQLite file.
 
-Everything is done at once on the calling thread, fsync included, although that may hold up the
-loop for some milliseconds. Metadata changes are rare (a topic is created, a block of producer ids
-is taken), a broker alone never changes its in-sync replicas, and in exchange the order of commits
-is the order of calls, a cancelled caller can not leave half a step behind, and the same store runs
-under a simulated loop, which has no threads.
+Everything is done on the calling thread, fsync included, although that may hold up the loop for
+some milliseconds. Metadata changes are rare (a topic is created, a block of producer ids is
+taken), a broker alone never changes its in-sync replicas, and in exchange the order of commits is
+the order of calls, a cancelled caller can not leave half a step behind, and the same store runs
+under a simulated loop, which has no threads. A commit of many operations (a topic of ten thousand
+partitions) lets the loop go on now and then; who asks for something meanwhile waits for its end.
 """
 
 import asyncio
@@ -34,6 +35,9 @@ _APPLICATION_ID = 0x42524E42
 
 _FORMAT = 1
 
+_OPERATIONS_AT_ONCE = 256
+"""Between two turns of the loop: a millisecond or two."""
+
 _SCHEMA = (
     """CREATE TABLE nodes (
         path TEXT PRIMARY KEY,
@@ -58,6 +62,7 @@ class EmbeddedCoordination:
         Raises BarnabasError when the file is damaged, in use, or not ours.
         """
         self._path = path
+        self._one_at_a_time = asyncio.Lock()
         self._watches: list[_Watch] = []
         self._database = _connect(path)
         try:
@@ -69,13 +74,13 @@ class EmbeddedCoordination:
     async def get(self, path: str) -> Node | None:
         """The node, or None."""
         _check_path(path)
-        rows = self._query("SELECT data, version FROM nodes WHERE path = ?", path)
+        rows = await self._query("SELECT data, version FROM nodes WHERE path = ?", path)
         return Node(rows[0][0], rows[0][1]) if rows else None
 
     async def children(self, path: str) -> Sequence[str]:
         """Names of the children, sorted; empty when there is no such node."""
         _check_path(path)
-        rows = self._query("SELECT path FROM nodes WHERE parent = ? ORDER BY path", path)
+        rows = await self._query("SELECT path FROM nodes WHERE parent = ? ORDER BY path", path)
         return [child.rpartition("/")[2] for (child,) in rows]
 
     async def tree(self, path: str) -> Mapping[str, Node]:
@@ -83,7 +88,7 @@ class EmbeddedCoordination:
         _check_path(path)
         prefix = _prefix(path)
         # "0" is the character after "/": between the two lies all that begins with the prefix.
-        rows = self._query(
+        rows = await self._query(
             "SELECT path, data, version FROM nodes WHERE path > ? AND path < ? ORDER BY path",
             prefix,
             prefix[:-1] + "0",
@@ -94,7 +99,8 @@ class EmbeddedCoordination:
         """Do all of the operations or none, durably. Raises the error of the first that fails."""
         for operation in operations:
             _check_path(operation.path)
-        self._transact(operations)
+        async with self._one_at_a_time:
+            await self._transact(operations)
         changed = [each.path for each in operations if not isinstance(each, Check)]
         loop = asyncio.get_running_loop()
         for watch in self._watches:
@@ -110,6 +116,10 @@ class EmbeddedCoordination:
         for watch in self._watches:
             watch.silenced = True
         self._watches.clear()
+        async with self._one_at_a_time:
+            self._end_session()
+
+    def _end_session(self) -> None:
         try:
             self._database.execute("DELETE FROM nodes WHERE ephemeral = 1")
         except sqlite3.ProgrammingError:
@@ -120,18 +130,21 @@ class EmbeddedCoordination:
         finally:
             self._database.close()
 
-    def _query(self, statement: str, *parameters: str) -> list[tuple[Any, ...]]:
-        try:
-            return self._database.execute(statement, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise self._cannot("read", error) from error
+    async def _query(self, statement: str, *parameters: str) -> list[tuple[Any, ...]]:
+        async with self._one_at_a_time:
+            try:
+                return self._database.execute(statement, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise self._cannot("read", error) from error
 
-    def _transact(self, operations: Sequence[Op]) -> None:
+    async def _transact(self, operations: Sequence[Op]) -> None:
         try:
             self._database.execute("BEGIN IMMEDIATE")
             try:
-                for operation in operations:
+                for count, operation in enumerate(operations, 1):
                     _apply(self._database, operation)
+                    if count % _OPERATIONS_AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 self._database.execute("COMMIT")
             finally:
                 # After success, or when SQLite has given up the transaction itself, there is none.
@@ -253,10 +266,7 @@ def _apply(database: sqlite3.Connection, operation: Op) -> None:
         case Create():
             _create(database, operation)
         case SetData(path, data, version):
-            _require_version(database, path, version)
-            database.execute(
-                "UPDATE nodes SET data = ?, version = version + 1 WHERE path = ?", (data, path)
-            )
+            _set_data(database, path, data, version)
         case Delete(path, version):
             _delete(database, path, version)
         case Check(path, version):
@@ -265,25 +275,38 @@ def _apply(database: sqlite3.Connection, operation: Op) -> None:
 
 def _create(database: sqlite3.Connection, operation: Create) -> None:
     path, parent = operation.path, _parent(operation.path)
-    if _row(database, path):
-        raise NodeExistsError(path)
-    above = _row(database, parent)
-    if above is None:
-        raise NoNodeError(parent)
-    if above[1]:
+    try:
+        done = database.execute(
+            "INSERT INTO nodes SELECT ?, ?, ?, 0, ? FROM nodes WHERE path = ? AND ephemeral = 0",
+            (path, parent, operation.data, int(operation.ephemeral), parent),
+        )
+    except sqlite3.IntegrityError as error:
+        raise NodeExistsError(path) from error
+    if done.rowcount == 0:
+        if _row(database, parent) is None:
+            raise NoNodeError(parent)
         raise CoordinationError(f"{parent} is ephemeral and can not have children")
-    database.execute(
-        "INSERT INTO nodes VALUES (?, ?, ?, 0, ?)",
-        (path, parent, operation.data, int(operation.ephemeral)),
+
+
+def _set_data(database: sqlite3.Connection, path: str, data: bytes, version: int) -> None:
+    done = database.execute(
+        "UPDATE nodes SET data = ?, version = version + 1 WHERE path = ? AND ? IN (version, ?)",
+        (data, path, version, ANY_VERSION),
     )
+    if done.rowcount == 0:
+        _require_version(database, path, version)
 
 
 def _delete(database: sqlite3.Connection, path: str, version: int) -> None:
     require(path != "/", "the root can not be deleted")
-    _require_version(database, path, version)
-    if database.execute("SELECT 1 FROM nodes WHERE parent = ? LIMIT 1", (path,)).fetchone():
+    done = database.execute(
+        "DELETE FROM nodes WHERE path = ? AND ? IN (version, ?)"
+        " AND NOT EXISTS (SELECT 1 FROM nodes AS below WHERE below.parent = ?)",
+        (path, version, ANY_VERSION, path),
+    )
+    if done.rowcount == 0:
+        _require_version(database, path, version)
         raise NotEmptyError(path)
-    database.execute("DELETE FROM nodes WHERE path = ?", (path,))
 
 
 def _require_version(database: sqlite3.Connection, path: str, version: int) -> None:
