@@ -71,8 +71,8 @@ def report(subject: Subject, kafkas: Answers, ours: Answers) -> tuple[str, bool]
     differing = {_question(line) for line in found if _OWN_FIELD not in line}
     headline = (
         f"{len(kafkas)} questions about {subject.name}, asked of Apache Kafka {KAFKA_VERSION} "
-        f"and of Barnabas: {len(kafkas) - len(differing)} answers are alike in every field of Kafka's, "
-        f"{len(differing)} differ; {len(open_questions)} differences are unexplained."
+        f"and of Barnabas: {len(kafkas) - len(differing)} answers are alike in every field of "
+        f"Kafka's, {len(differing)} differ; {len(open_questions)} differences are unexplained."
     )
     lines = [headline, ""]
     for pattern, reason in subject.known:
