@@ -33,12 +33,12 @@ from barnabas.coordinator.group.asks import (
 from barnabas.coordinator.group.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
+from barnabas.coordinator.runtime.topic import InternalTopic
 from barnabas.coordinator.runtime.turn import Answer, Parked, Waiter
-from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import CONSUMER_OFFSETS
 from barnabas.model.transactions import Marker
 from barnabas.ports.clock import Clock
-from barnabas.ports.coordination import CoordinationError
 from barnabas.ports.entropy import Entropy
 from barnabas.wire.stored import Ignored, Stored, decode, encode
 
@@ -67,7 +67,7 @@ class GroupCoordinator:
     def __init__(self, cluster: Cluster, clock: Clock, entropy: Entropy) -> None:
         self._cluster = cluster
         self._entropy = entropy
-        self._creation: asyncio.Lock = asyncio.Lock()
+        self._topic = InternalTopic(cluster, CONSUMER_OFFSETS, self._new_topic)
         self._runtime: Runtime[Stored, GroupShard] = Runtime(
             CONSUMER_OFFSETS,
             self._new_shard,
@@ -89,20 +89,7 @@ class GroupCoordinator:
 
     async def ready(self) -> None:
         """Make sure there is a topic to keep groups in."""
-        if CONSUMER_OFFSETS in self._cluster.image.topics:
-            return
-        async with self._creation:
-            if CONSUMER_OFFSETS not in self._cluster.image.topics:
-                await self._create_topic()
-
-    async def _create_topic(self) -> None:
-        try:
-            (result,) = await self._cluster.create_topics([self._new_topic()])
-        except (BarnabasError, CoordinationError) as error:
-            raise KafkaError(ErrorCode.coordinator_not_available, str(error)) from error
-        if result.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
-            message = result.message or result.code.name
-            raise KafkaError(ErrorCode.coordinator_not_available, message)
+        await self._topic.ready()
 
     def _new_topic(self) -> NewTopic:
         settings = self._settings()

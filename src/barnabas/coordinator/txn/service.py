@@ -17,6 +17,7 @@ from barnabas.config.transaction_settings import TransactionSettings
 from barnabas.coordinator.group.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
+from barnabas.coordinator.runtime.topic import InternalTopic
 from barnabas.coordinator.runtime.turn import PARKED, Answer, Parked, Waiter
 from barnabas.coordinator.txn.asks import (
     AddPartitions,
@@ -77,7 +78,7 @@ class TransactionCoordinator:
         self._entropy = entropy
         self._markers = markers
         self._new_producer_id = new_producer_id
-        self._creation: asyncio.Lock = asyncio.Lock()
+        self._topic = InternalTopic(cluster, TRANSACTION_STATE, self._new_topic)
         self._errands: dict[_ErrandKey, asyncio.Task[None]] = {}
         self._patience_ms: dict[int, int] = {}
         """Of partitions into which the end of a transaction could not be written."""
@@ -104,20 +105,7 @@ class TransactionCoordinator:
 
     async def ready(self) -> None:
         """Make sure there is a topic to keep transactions in."""
-        if TRANSACTION_STATE in self._cluster.image.topics:
-            return
-        async with self._creation:
-            if TRANSACTION_STATE not in self._cluster.image.topics:
-                await self._create_topic()
-
-    async def _create_topic(self) -> None:
-        try:
-            (result,) = await self._cluster.create_topics([self._new_topic()])
-        except (BarnabasError, CoordinationError) as error:
-            raise KafkaError(ErrorCode.coordinator_not_available, str(error)) from error
-        if result.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
-            message = result.message or result.code.name
-            raise KafkaError(ErrorCode.coordinator_not_available, message)
+        await self._topic.ready()
 
     def _new_topic(self) -> NewTopic:
         settings = self._settings()
