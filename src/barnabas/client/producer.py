@@ -390,4 +390,7 @@ def _time_limits(
         "message.timeout.ms": int(min(timeout, transaction_timeout) * 1000),
         "transactional.id": transactional_id,
         "transaction.timeout.ms": int(transaction_timeout * 1000),
+        # Otherwise librdkafka (2.16) can wait for ever for offsets to be taken: after a restart it
+        # forgets the broker that it has just sent them to.
+        "metadata.recovery.strategy": "none",
     }
