@@ -212,7 +212,7 @@ class StillClock:
 
 
 class HeldWork:
-    """Jobs begin only when they are let go, one by one."""
+    """Jobs begin only when they are let go, one by one; folders are made at once."""
 
     def __init__(self) -> None:
         self._held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
@@ -223,6 +223,8 @@ class HeldWork:
     def run(self, job: Callable[[], V], lane: Lane = Lane.READ) -> asyncio.Future[V]:
         future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         self._held.append((job, future))
+        if lane is Lane.CHORE:
+            self.let_go(-1)
         return future
 
     def let_go(self, which: int = 0) -> None:

@@ -174,7 +174,7 @@ class WorkHeldLater(HeldWork):
 
     def run(self, job: Callable[[], V], lane: Lane = Lane.READ) -> asyncio.Future[V]:
         future = super().run(job, lane)
-        if not self.holding:
+        if not self.holding and not future.done():
             self.let_go()
         return future
 

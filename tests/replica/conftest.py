@@ -11,7 +11,7 @@ from barnabas.config.topic_config import TopicConfig
 from barnabas.log.recovery import LogPlace, load_log
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
-from barnabas.ports.work import Lane
+from barnabas.ports.work import Caller, Lane
 from barnabas.replica.partition import Partition
 from barnabas.sim.loop import run
 from barnabas.wire.records.record import encode_batch
@@ -33,6 +33,14 @@ class GatedWork:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.waiting.append((job, future))
         return future
+
+    def run_apart(
+        self, job: Callable[[Caller], T], told: Callable[[Any], None]
+    ) -> "asyncio.Future[T]":
+        raise AssertionError("a partition has no long jobs")
+
+    async def stop_apart(self) -> None:
+        raise AssertionError("a partition has no long jobs")
 
     def close(self) -> None:
         self.waiting.clear()
