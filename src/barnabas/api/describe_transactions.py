@@ -1,7 +1,7 @@
 """DescribeTransactions: v0
 
 Behaviour: one description for each id, in the order in which they were asked for. While a
-transaction is being ended, its partitions are those that have no marker yet.
+transaction is being ended, all of its partitions are told, with and without marker.
 
 Version notes: v0 is the only one.
 """
