@@ -205,7 +205,7 @@ def dump_file(files: Files, path: str) -> list[Row]:
     if name == names.EPOCHS:
         entries = LeaderEpochs.from_bytes(data).entries
         return [{"epoch": epoch, "start_offset": start} for epoch, start in entries]
-    if name in (names.RECOVERY_POINTS, names.LOG_STARTS):
+    if name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.CLEANER_OFFSETS):
         return [
             {"topic": topic, "partition": int(number), "offset": int(offset)}
             for topic, number, offset in read_rows(data, columns=3)
