@@ -18,11 +18,11 @@ from barnabas.log.reading import ReadPlan, ReadResult
 from barnabas.log.retention import expired_segments, is_past_retention
 from barnabas.log.rewriting import rewrite
 from barnabas.log.rolling import should_roll
+from barnabas.log.saving import save
 from barnabas.log.segment import Segment
 from barnabas.log.snapshots import (
     encode_snapshot,
     remove_snapshots,
-    remove_stray_snapshots,
     restored_producers,
 )
 from barnabas.log.syncing import SyncJob, Unsynced
@@ -92,11 +92,12 @@ class PartitionLog:
         self.failure: str | None = None
         """Why the log takes no more writes, once a disk has failed under it."""
         self._refuses = False
-        self._directory_synced = False
         self._tail_since_ms: int | None = None
         self.draw_attention = nobody_looks
         self.saved = False
         """Whether a clean start would find everything as it is now."""
+        self.directory_synced = False
+        """Whether the folder, and whose it is, would survive power loss."""
 
     def configure(self, config: TopicConfig) -> None:
         """The topic's settings from now on."""
@@ -364,7 +365,7 @@ class PartitionLog:
             epochs=self.epochs.to_bytes() if self.epochs.changed else None,
             segments=dirty,
             active=self._active,
-            new_directory=not self._directory_synced,
+            new_directory=not self.directory_synced,
         )
         self.epochs.changed = False
         since_ms, self._tail_since_ms = self._tail_since_ms, None
@@ -386,7 +387,7 @@ class PartitionLog:
 
     def synced(self, job: SyncJob) -> None:
         """A job has finished: what it covered survives power loss."""
-        self._directory_synced = True
+        self.directory_synced = True
         for segment in job.fresh:
             # One that was rolled meanwhile has got indexes that the job did not know of.
             segment.name_synced = segment is not job.active or segment is self._active
@@ -489,12 +490,7 @@ class PartitionLog:
 
     def close(self, *, clean: bool) -> None:
         """Release the files. `clean`: first save what makes the next start fast."""
-        is_saved = self.end_offset == 0 or (self.saved and not self.epochs.changed)
-        if clean and self.failure is None and not is_saved:
-            self._active.write_indexes(sync=True)
-            self.aborted.sync(self._active.base_offset)
-            self.write_snapshot(sync=True)
-            self._files.replace(f"{self.directory}/{names.EPOCHS}", self.epochs.to_bytes())
-            remove_stray_snapshots(self._files, self.directory, self.segments)
+        if clean and self.failure is None:
+            save(self, self._files)
         for segment in self.segments:
             segment.close()

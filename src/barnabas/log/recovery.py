@@ -97,7 +97,7 @@ def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
     log.epochs = _load_epochs(place)
     indexed = all(segment.has_index_files() for segment in segments)
     if place.clean and indexed and _trust(log, now_ms):
-        log.saved = True
+        log.saved = log.directory_synced = True
         _load_transaction_indexes(log, place, len(segments), now_ms)
     else:
         _recover(log, place, now_ms)

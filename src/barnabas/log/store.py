@@ -11,6 +11,7 @@ from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
 from barnabas.log.attention import Attention
 from barnabas.log.checkpoints import CheckpointError, read_offsets, write_offsets
+from barnabas.log.folder import ListedFolder
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import LogPlace, load_log
 from barnabas.log.rewriting import rewrite
@@ -120,8 +121,9 @@ class LogStore:
         self._take_mark()
         directory = self.directory(partition)
         self._enter(partition, topic_id)
+        folder = ListedFolder(self.files, directory)
         place = LogPlace(
-            self.files,
+            folder,
             directory,
             partition,
             config,
@@ -131,6 +133,7 @@ class LogStore:
         )
         self._unopened.add(partition)
         log = load_log(place, self._clock.wall_ms())
+        folder.forget()
         self._unopened.discard(partition)
         if config.flush_messages == 1:
             # What is served from such a log survives power loss; a kill left some of it unsynced.

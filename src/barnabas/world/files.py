@@ -20,6 +20,7 @@ from barnabas.world.descriptors import (
 )
 
 _MODE: Final = 0o644
+_SMALL_BYTES: Final = 64 * 1024
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 
 
@@ -312,8 +313,14 @@ class DiskFiles:
 
     def read(self, path: str) -> bytes:
         """The whole of a small file."""
-        with open(path, "rb") as file:
-            return file.read()
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            parts = [os.read(descriptor, _SMALL_BYTES)]
+            while len(parts[-1]) == _SMALL_BYTES:
+                parts.append(os.read(descriptor, _SMALL_BYTES))
+        finally:
+            os.close(descriptor)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def replace(self, path: str, data: bytes) -> None:
         """Write a small file atomically and durably: temporary file, sync, rename, sync_dir."""
