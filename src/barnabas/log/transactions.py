@@ -4,7 +4,7 @@ Pure state. Readers of committed records stop at the first of them. Transactions
 of the log, so the order in which they begin is the order of their first offsets.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Transactions:
     def __init__(self) -> None:
         self.ongoing: OrderedDict[int, int] = OrderedDict()
         """Producer id to first offset, the lowest offset first."""
-        self._ended: deque[tuple[int, int]] = deque()
+        self._ended: list[tuple[int, int]] = []
         """Marker and first offset of those whose marker may lie above the high watermark. Both
         rise: one that began later and ended sooner than another never decides anything."""
 
@@ -71,8 +71,10 @@ class Transactions:
     def settle(self, high_watermark: int) -> None:
         """Forget those whose markers are committed."""
         ended = self._ended
-        while ended and ended[0][0] < high_watermark:
-            ended.popleft()
+        settled = 0
+        while settled < len(ended) and ended[settled][0] < high_watermark:
+            settled += 1
+        del ended[:settled]
 
     def first_undecided(self) -> int | None:
         """The first offset of the oldest transaction without a marker."""

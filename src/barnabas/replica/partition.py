@@ -70,8 +70,9 @@ class Partition:
         self._disk_failed = disk_failed
         self._commits = ParkedAppends()
         self._syncs = ParkedAppends()
-        self._fetches: set[ParkedFetch] = set()
-        self._stable_fetches: set[ParkedFetch] = set()
+        # (Dictionaries, because an empty set takes three times the memory of an empty one.)
+        self._fetches: dict[ParkedFetch, None] = {}
+        self._stable_fetches: dict[ParkedFetch, None] = {}
         """Those of readers of committed records."""
         self._told_stable = (self.high_watermark, self.high_watermark)
         """Last stable offset and high watermark that these know of."""
@@ -282,14 +283,14 @@ class Partition:
         """Tell `fetch` about every commit from now on, or every move of the last stable offset."""
         if committed_only:
             self._told_stable = self.last_stable_offset, self.high_watermark
-            self._stable_fetches.add(fetch)
+            self._stable_fetches[fetch] = None
         else:
-            self._fetches.add(fetch)
+            self._fetches[fetch] = None
 
     def unpark_fetch(self, fetch: ParkedFetch) -> None:
         """It waits no more."""
-        self._fetches.discard(fetch)
-        self._stable_fetches.discard(fetch)
+        self._fetches.pop(fetch, None)
+        self._stable_fetches.pop(fetch, None)
 
     def wake_fetches(self) -> None:
         """Let everybody who waits for bytes read again and answer."""
