@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.ports.work import Caller, Lane
 
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-THREADS = 4
-"""Of each lane. Disks take several reads or syncs at once; Python runs one thread at a time."""
+THREADS: Final = {Lane.READ: 4, Lane.SYNC: 8, Lane.CHORE: 4}
+"""Disks take several reads at once, and file systems make one of many syncs; Python runs one
+thread at a time."""
 
 
 class ThreadWork:
     """Runs jobs on a small pool of threads for each lane, started when its first job comes."""
 
-    def __init__(self, threads: int = THREADS, *, processes: bool = True) -> None:
+    def __init__(self, threads: int | None = None, *, processes: bool = True) -> None:
         """`processes`: long jobs get one of their own. Not for files in memory."""
         self._threads = threads
         self._processes = processes
@@ -66,5 +67,6 @@ class ThreadWork:
         from concurrent.futures import ThreadPoolExecutor
 
         name = f"barnabas-{lane.value}"
-        self._pools[lane] = ThreadPoolExecutor(self._threads, thread_name_prefix=name)
+        count = self._threads or THREADS[lane]
+        self._pools[lane] = ThreadPoolExecutor(count, thread_name_prefix=name)
         return self._pools[lane]
