@@ -23,7 +23,8 @@ from barnabas.log.dump import (
 from barnabas.log.log import PartitionLog
 from barnabas.log.rewriting import rewrite
 from barnabas.log.txn_index import AbortedTransaction, encode_aborted
-from barnabas.log.verify import Problem, Tally, verify_partition
+from barnabas.log.verify import Tally, verify_partition
+from barnabas.log.verify_transactions import Problem
 from barnabas.model.errors import BarnabasError, DecodeError
 from barnabas.model.topics import TopicPartition
 from barnabas.wire.records.compression import CODEC_NAMES

@@ -148,7 +148,7 @@ class Segment:
             try:
                 for suffix in _MOVED:
                     if self._rename(suffix, before, mark):
-                        done.append(suffix)
+                        done.append(suffix)  # noqa: PERF401 - it must be known when one fails
             except OSError:
                 for suffix in reversed(done):
                     self._rename(suffix, mark, before)

@@ -1,5 +1,5 @@
-"""The records that Kafka keeps in `__consumer_offsets` and in `__transaction_state`, and what members
-of groups tell each other.
+"""The records that Kafka keeps in `__consumer_offsets` and `__transaction_state`, and what
+members of groups tell each other.
 
 Knows how each kind lies in the key and the value of a record, in every version that occurs in
 logs. Does not know what a group or a transaction does, which record comes when, or where the log
