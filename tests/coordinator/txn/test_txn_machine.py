@@ -122,16 +122,18 @@ class TransactionMachine(RuleBasedStateMachine):
     async def _write(
         self, name: str, me: ProducerIdentity, partition: TopicPartition, version: int
     ) -> None:
-        """A batch is taken unless a marker came while the coordinator was asked."""
-        if partition.topic not in self.bureau.cluster.image.topics:
-            return
+        """A batch is taken unless a marker came while the coordinator was asked, or the topic has
+        gone."""
+        cluster = self.bureau.cluster
+        topic = cluster.image.topics.get(partition.topic)
         written = len(self.bureau.partitions.written)
         await self.bureau.add(me, partition, name=name, version=version)
         assert any(
             each is not None and each.producer == me and partition in each.partitions
             for each in self._history(name)
         )
-        if len(self.bureau.partitions.written) == written:
+        is_there = topic is not None and cluster.image.topics.get(partition.topic) is topic
+        if is_there and len(self.bureau.partitions.written) == written:
             self.bureau.partitions.append(partition, me)
 
     @rule(choice=CHOICES, committed=st.booleans(), version=VERSIONS, lost=st.booleans())
