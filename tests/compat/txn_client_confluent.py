@@ -131,7 +131,8 @@ class ConfluentTxn(TxnClient):
         deadline = time.monotonic() + WAIT_S
         try:
             while done < job.count:
-                assert time.monotonic() < deadline, f"{done} of {job.count} copied"
+                owned = consumer.assignment()
+                assert time.monotonic() < deadline, f"{done} copied in {turn} turns, of {owned}"
                 messages = consumer.consume(job.batch, 0.2)
                 if not messages:
                     continue

@@ -112,7 +112,8 @@ class KafkaPythonTxn(TxnClient):
         deadline = time.monotonic() + WAIT_S
         try:
             while done < job.count:
-                assert time.monotonic() < deadline, f"{done} of {job.count} copied"
+                owned = consumer.assignment()
+                assert time.monotonic() < deadline, f"{done} copied in {turn} turns, of {owned}"
                 found = consumer.poll(timeout_ms=200, max_records=job.batch)
                 if not found:
                     continue
