@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.coordinator.group.java_hash import java_hash, partition_of
+from barnabas.coordinator.java_hash import java_hash, partition_of
 
 
 @pytest.mark.parametrize(

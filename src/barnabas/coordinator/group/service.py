@@ -30,7 +30,7 @@ from barnabas.coordinator.group.asks import (
     Synced,
     TxnCommit,
 )
-from barnabas.coordinator.group.java_hash import partition_of
+from barnabas.coordinator.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
 from barnabas.coordinator.runtime.topic import InternalTopic

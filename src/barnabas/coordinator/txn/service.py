@@ -14,7 +14,7 @@ from barnabas.cluster.image import Topic
 from barnabas.cluster.service import Cluster
 from barnabas.cluster.topics import NewTopic
 from barnabas.config.transaction_settings import TransactionSettings
-from barnabas.coordinator.group.java_hash import partition_of
+from barnabas.coordinator.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
 from barnabas.coordinator.runtime.topic import InternalTopic

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from barnabas.coordinator.group.asks import Join
 from barnabas.coordinator.group.classic.member import Member, distinct
-from barnabas.coordinator.group.java_hash import java_hash
+from barnabas.coordinator.java_hash import java_hash
 from barnabas.coordinator.runtime.turn import Turn, Waiter
 from barnabas.model.check import require
 from barnabas.model.errors import ErrorCode, KafkaError
