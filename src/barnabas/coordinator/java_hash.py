@@ -1,4 +1,4 @@
-"""`String.hashCode()`: Kafka finds a group's partition by it, and breaks even votes by it."""
+"""`String.hashCode()`: Kafka finds a name's shard by it, and breaks even votes by it."""
 
 from functools import lru_cache
 from typing import Final
