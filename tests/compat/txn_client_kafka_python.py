@@ -114,7 +114,8 @@ class KafkaPythonTxn(TxnClient):
             while done < job.count:
                 owned = consumer.assignment()
                 assert time.monotonic() < deadline, f"{done} copied in {turn} turns, of {owned}"
-                found = consumer.poll(timeout_ms=200, max_records=job.batch)
+                # A poll that ends while it joins makes it forget that it joined, for ever.
+                found = consumer.poll(timeout_ms=10_000, max_records=job.batch)
                 if not found:
                     continue
                 turn += 1
