@@ -24,11 +24,16 @@ def new_topic_name() -> str:
 def converse(sock: socket.socket, frame: bytes) -> bytes:
     """Send one request and wait for its answer; the answer's body."""
     sock.sendall(frame)
+    return receive(sock)[8:]
+
+
+def receive(sock: socket.socket) -> bytes:
+    """One whole answer, with its size and correlation id."""
     head = _receive(sock, 8)
     size = struct.unpack_from(">i", head)[0]
     if not 4 <= size <= ANSWER_BYTES_MAX:
         raise RefusedError(f"an answer of {size} bytes")
-    return _receive(sock, size - 4)
+    return head + _receive(sock, size - 4)
 
 
 def _receive(sock: socket.socket, size: int) -> bytes:

@@ -35,7 +35,11 @@ RECORDS_LENGTH_AT: Final = _BODY_AT + 1 + 2 + 4 + 1 + 1 + TOPIC_BYTES + 1 + 4
 PRODUCE_TAIL: Final = b"\0\0\0"
 """No tagged fields: of the partition, of the topic, of the request."""
 
+PRODUCE_PARTITION_AT: Final = RECORDS_LENGTH_AT - 4
+"""Where a Produce frame says which partition it is for."""
+
 FETCH_OFFSET_AT: Final = _BODY_AT + 4 * 4 + 1 + 4 + 4 + 1 + 1 + TOPIC_BYTES + 1 + 4 + 4
+FETCH_PARTITION_AT: Final = FETCH_OFFSET_AT - 8
 FETCH_BYTES_AT: Final = FETCH_OFFSET_AT + 8 + 4 + 8
 
 PRODUCE_ANSWER: Final = struct.Struct(f">ii{1 + 1 + 1 + TOPIC_BYTES + 1 + 4}xh")
@@ -84,10 +88,10 @@ def metadata(topic: str | None, *, create: bool) -> bytes:
     return request(METADATA, 4, topics + bytes((create,)), flexible=False)
 
 
-def create_topic(topic: str, configs: dict[str, str]) -> bytes:
-    """CreateTopics v4: one partition, one replica."""
+def create_topic(topic: str, configs: dict[str, str], partitions: int = 1) -> bytes:
+    """CreateTopics v4: one replica."""
     entries = b"".join(_string(key) + _string(value) for key, value in configs.items())
-    body = struct.pack(">i", 1) + _string(topic) + struct.pack(">ihi", 1, 1, 0)
+    body = struct.pack(">i", 1) + _string(topic) + struct.pack(">ihi", partitions, 1, 0)
     body += struct.pack(">i", len(configs)) + entries + struct.pack(">i?", TIMEOUT_MS, False)
     return request(CREATE_TOPICS, 4, body, flexible=False)
 

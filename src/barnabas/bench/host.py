@@ -65,6 +65,21 @@ def memory(pid: int) -> Memory:
     return Memory(rss, pss)
 
 
+def peak_memory_kib(pid: int) -> int:
+    """The most memory that a process and its living descendants have held, each at its time."""
+    return sum(
+        int(line.split()[1])
+        for each in tree(pid)
+        for line in Path(f"/proc/{each}/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
+
+
+def descriptors(pid: int) -> int:
+    """Open files and sockets of a process and its living descendants."""
+    return sum(len(os.listdir(f"/proc/{each}/fd")) for each in tree(pid))
+
+
 def warm_memory(size: int) -> None:
     """Touch and free `size` bytes, so that the page cache grows into memory that is there."""
     with mmap.mmap(-1, size) as pages:

@@ -46,6 +46,8 @@ class Load:
     """Records asked for in one Fetch"""
     end_offset: int = 0
     """Where consuming starts over; a byte position when `offsets_are_bytes`"""
+    start_offset: int = 0
+    """Where consuming starts"""
     offsets_are_bytes: bool = False
     """Speak to the limit server, which knows positions instead of offsets"""
 
@@ -162,7 +164,7 @@ class ProducePipe:
 
 
 class FetchPipe:
-    """Fetch requests on one connection, one after the other from offset 0, over and over."""
+    """Fetch requests on one connection, one after the other over a stretch, over and over."""
 
     def __init__(self, sock: socket.socket, load: Load) -> None:
         self._sock = sock
@@ -170,7 +172,7 @@ class FetchPipe:
         self._out = bytearray(frames.fetch(load.topic, bytes_max=load.fetch_bytes))
         self._in = bytearray(load.fetch_bytes + ANSWER_BYTES)
         self._in_view = memoryview(self._in)
-        self._offset = 0
+        self._offset = load.start_offset
         self.requests = 0
         self.records = 0
         self.payload_bytes = 0
@@ -221,7 +223,8 @@ class FetchPipe:
         self.payload_bytes += at - start
         if self._load.offsets_are_bytes:
             next_offset = self._offset + at - start
-        self._offset = 0 if next_offset >= self._load.end_offset else next_offset
+        is_over = next_offset >= self._load.end_offset
+        self._offset = self._load.start_offset if is_over else next_offset
 
 
 def open_pipes(load: Load) -> list[Connection]:

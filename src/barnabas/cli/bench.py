@@ -204,6 +204,31 @@ def groups(
         _tell(benchmark.run(options), as_json, results)
 
 
+@app.command("storage")
+def storage(
+    gigabytes: Annotated[
+        float, typer.Option(min=0.001, help="How much is stored in the full topic.")
+    ] = 20.0,
+    partitions: Annotated[int, typer.Option(min=1, help="How many are made and served.")] = 10_000,
+    rounds: Rounds = 11,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+) -> None:
+    """Speed with much stored next to nothing stored, clean starts, and many partitions."""
+    from barnabas.bench import storage as benchmark
+
+    with _room(data) as folder:
+        options = benchmark.Options(
+            folder,
+            gigabytes=gigabytes,
+            partitions_started=min(2_000, partitions),
+            partitions_served=partitions,
+            rounds=rounds,
+        )
+        _tell(benchmark.run(options), as_json, results)
+
+
 @app.command("all", epilog=ALL_EXAMPLES)
 def all_(
     rounds: Annotated[int | None, typer.Option(min=1, help="[default: each its own]")] = None,
