@@ -23,8 +23,9 @@ _AT_ONCE: Final = 64
 """Logs that one job opens, closes or removes: some milliseconds of work, and as much less of
 jobs and futures."""
 
-_OPENERS: Final = 4
-"""Jobs that open logs side by side at start. While others are served there is one."""
+_OPENERS: Final = 2
+"""Jobs that open logs side by side at start: more would wait for each other in Python. While
+others are served there is one."""
 
 _CLOSERS: Final = 8
 """Closing waits for syncs, of which a disk takes many at once."""
