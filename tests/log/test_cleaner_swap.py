@@ -102,6 +102,22 @@ def test_when_nothing_can_be_undone_the_log_goes_offline_and_a_restart_mends_it(
     assert marked(files) == []
 
 
+@pytest.mark.parametrize("renames", range(1, 3 * 4))
+def test_what_can_not_be_moved_back_is_not_undone_either(renames: int) -> None:
+    files = UnwillingFiles(for_good=True)
+    log = dirty_log(files)
+    before = read_values(log)
+    swap = Swap(files, log, cleaned(files, log))
+    swap.prepare()
+    files.fail_at = files.renames + renames + 1
+    with pytest.raises(OSError, match="no room"):
+        swap.put_in(NOW_MS)
+    files.fail_at = None
+    swap.undo()
+    reopened = open_log(files, config=ROOMY, recovery_point=20)
+    assert read_values(reopened) == before[-5:]
+
+
 def test_a_segment_may_wait_for_its_final_name(files: MemoryFiles) -> None:
     log = dirty_log(files)
     swap = Swap(files, log, cleaned(files, log))

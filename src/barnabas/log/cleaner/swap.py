@@ -46,6 +46,8 @@ class Swap:
         self._directory = log.directory
         self._old = _found(log, cleaned.replaces)
         self._new: Segment | None = None
+        self._is_torn = False
+        """Some of the old files are marked as deleted, and can not be had back."""
 
     def is_possible(self) -> bool:
         """Whether the log is still as it was when it was cleaned. To be asked on the loop."""
@@ -67,8 +69,13 @@ class Swap:
         self._files.sync_dir(self._directory)
 
     def undo(self) -> None:
-        """Off the loop, instead of the second step: nothing is left of the first."""
-        undo_swap(self._files, self._directory, self._cleaned.base_offset)
+        """Off the loop, instead of the second step: nothing is left of the first.
+
+        Unless the second has begun for good: then only the new segment has what the old ones
+        held, and the next start puts it in.
+        """
+        if not self._is_torn:
+            undo_swap(self._files, self._directory, self._cleaned.base_offset)
 
     def put_in(self, now_ms: int) -> None:
         """On the loop: the second step, or nothing at all and OSError."""
@@ -98,8 +105,10 @@ class Swap:
             for segment in reversed(moved):
                 segment.move("")
         except OSError as second:
+            self._is_torn = True
             self._log.fail(f"{error}; and what was renamed can not be renamed back: {second}")
         if any(not self._files.exists(each.path(names.LOG)) for each in self._old):
+            self._is_torn = True
             self._log.fail(f"{error}; and a segment is without its file")
 
     def sync(self) -> None:
