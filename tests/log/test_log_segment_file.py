@@ -73,3 +73,28 @@ def test_a_reader_who_comes_after_the_removal_is_refused(files: MemoryFiles) -> 
         plan.read()
     with pytest.raises(OSError, match=os.strerror(EBADF)):
         search.first_at_or_after(0)
+
+
+class Renaming(MemoryFiles):
+    """A segment gets another name just when somebody is about to open one of its files."""
+
+    moving: Segment | None = None
+
+    def open_read_only(self, path: str) -> MemoryFile:
+        segment, self.moving = self.moving, None
+        if segment is not None:
+            segment.move("")
+        return super().open_read_only(path)
+
+
+def test_an_index_that_gets_another_name_is_not_taken_for_none() -> None:
+    files = Renaming()
+    files.make_dirs("data/events-0")
+    log = open_log(files, config=TopicConfig(segment_bytes=200))
+    append(log, batch(b"0"))
+    newest = log.segments[0].max_timestamp
+    log.roll(0)
+    log.segments[0].move(".swap")
+    segment = Segment.existing(files, "data/events-0", 0, 0, mark=".swap")
+    files.moving = segment
+    assert segment.max_timestamp == newest

@@ -101,3 +101,21 @@ def test_a_rolled_segment_wants_to_be_synced(files: MemoryFiles) -> None:
     assert log.has_unsynced_roll
     sync(log)
     assert not log.has_unsynced_roll
+
+
+def test_a_segment_that_was_removed_while_its_sync_waited_needs_none(files: MemoryFiles) -> None:
+    log = open_log(files, config=TopicConfig(segment_bytes=200))
+    append(log, batch(b"0"))
+    sync(log)
+    log.roll(NOW_MS)
+    append(log, batch(b"1"))
+    job = log.sync_job()
+    assert job is not None
+    gone = log.segments[:1]
+    log.drop(gone)
+    for segment in gone:
+        segment.close()
+        segment.remove_files()
+    job.run()
+    log.synced(job)
+    assert log.recovery_point == 2

@@ -170,6 +170,11 @@ class Segment:
         return self._file is not None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, for instance to be removed."""
+        return self._closed
+
+    @property
     def file(self) -> File:
         """The log file, open; EBADF once the segment is closed, as from a closed file."""
         file = self._file
@@ -230,15 +235,21 @@ class Segment:
     @contextmanager
     def _open_index(self, suffix: str) -> Iterator[File | None]:
         """An index file for a moment: each takes a descriptor, and a log has many. None: absent."""
-        try:
-            file = self._files.open_read_only(self.path(suffix))
-        except FileNotFoundError:
-            yield None
-            return
+        file = self._opened_index(suffix)
         try:
             yield file
         finally:
-            file.close()
+            if file is not None:
+                file.close()
+
+    def _opened_index(self, suffix: str) -> File | None:
+        try:
+            return self._files.open_read_only(self.path(suffix))
+        except FileNotFoundError:
+            # Perhaps it is just getting another name: whoever gives it that holds the lock.
+            with self._opening:
+                path = self.path(suffix)
+                return self._files.open_read_only(path) if self._files.exists(path) else None
 
     def _read_index(self, suffix: str) -> bytes:
         path = self.path(suffix)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from barnabas.log import names
 from barnabas.log.segment import Segment
-from barnabas.ports.files import Files
+from barnabas.ports.files import File, Files
 
 
 class SyncPostponedError(OSError):
@@ -38,14 +38,14 @@ class Unsynced:
     def job(self, target: int, since_ms: int | None) -> SyncJob:
         """A job for all of it; the handles are taken now, on the loop."""
         fresh = [segment for segment in self.segments if not segment.name_synced]
-        handles = [segment.file for segment in self.segments]
+        handles = [(segment, segment.file) for segment in self.segments]
         side_files = self._side_files()
 
         def run() -> None:
             if self.epochs is not None:
                 _write_epochs(self.files, f"{self.directory}/{names.EPOCHS}", self.epochs)
-            for handle in handles:
-                handle.sync()
+            for segment, handle in handles:
+                _sync_unless_removed(segment, handle)
             for path in side_files:
                 _sync_if_there(self.files, path)
             if fresh:
@@ -72,10 +72,21 @@ def _write_epochs(files: Files, path: str, epochs: bytes) -> None:
         raise SyncPostponedError(error.errno, f"{path} could not be written: {error}") from error
 
 
+def _sync_unless_removed(segment: Segment, handle: File) -> None:
+    """Retention may remove a segment while a job waits for its turn: nothing is lost by that."""
+    try:
+        handle.sync()
+    except OSError:
+        if not segment.is_closed:
+            raise
+
+
 def _sync_if_there(files: Files, path: str) -> None:
-    if files.exists(path):
+    try:
         file = files.open(path)
-        try:
-            file.sync()
-        finally:
-            file.close()
+    except FileNotFoundError:
+        return
+    try:
+        file.sync()
+    finally:
+        file.close()
