@@ -15,6 +15,8 @@ from barnabas.cluster.image import PartitionState, Topic
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.checkpoints import read_offsets
+from barnabas.log.cleaner.cleaning import clean_log
+from barnabas.log.cleaner.plan import CleanPlan, CleanReport
 from barnabas.log.cleaner.swap import Swap
 from barnabas.log.store import LogStore
 from barnabas.model.topics import CONSUMER_OFFSETS, TopicPartition
@@ -465,3 +467,37 @@ def test_committed_offsets_are_compacted_and_outlive_it(machine: Machine, ending
 
     machine.live(fill, ending=ending, **group_scenes.ONE_SHARD)
     machine.live(look, **group_scenes.ONE_SHARD)
+
+
+def test_a_log_whose_files_can_not_be_read_holds_up_no_other() -> None:
+    async def scene(house: House) -> None:
+        bad = await house.dirty("bad", max_compaction_lag_ms=3_600_000)
+        await house.dirty("good")
+        for segment in bad.log.segments[:-1]:
+            segment.first_timestamp = -1
+            segment.close()
+        assert await house.cleaning.clean_next()
+        assert house.is_clean("good")
+        assert not await house.cleaning.clean_next()
+
+    inside(scene)
+
+
+def test_a_cleaning_that_fails_in_an_unforeseen_way_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def clean_all_but_one(files: Any, clock: Any, plan: CleanPlan, caller: Any) -> CleanReport:
+        if plan.directory == "data/first-0":
+            raise MemoryError
+        return clean_log(files, clock, plan, caller)
+
+    monkeypatch.setattr("barnabas.broker.cleaning.clean_log", clean_all_but_one)
+
+    async def scene(house: House) -> None:
+        await house.dirty("first")
+        await house.dirty("second")
+        assert not await house.cleaning.clean_next()
+        assert await house.cleaning.clean_next()
+        assert house.is_clean("second")
+
+    inside(scene)

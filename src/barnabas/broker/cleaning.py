@@ -134,8 +134,11 @@ class Cleaning:
         except (_Abandoned, JobCancelledError):
             return False
         except (CleaningFailedError, JobDiedError, OSError) as error:
-            if target.log.failure is None:
-                self._set_log_aside(target.log, error)
+            self._set_log_aside(target.log, error)
+            return False
+        except Exception as error:
+            logger.exception("%s: compaction failed in an unforeseen way", target.log.directory)
+            self._set_log_aside(target.log, error)
             return False
 
     async def _next(self) -> Cleanable | None:
@@ -145,8 +148,11 @@ class Cleaning:
             if number % _LOOKED_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if self._may_be_cleaned(partition.log):
-                await self._learn_first_timestamps(partition.log)
-                found.append(self._look_at(partition))
+                try:
+                    await self._learn_first_timestamps(partition.log)
+                    found.append(self._look_at(partition))
+                except OSError as error:
+                    self._set_log_aside(partition.log, error)
         return filthiest(found)
 
     def _may_be_cleaned(self, log: PartitionLog) -> bool:
@@ -176,6 +182,8 @@ class Cleaning:
             await self._work.run(lambda: _read_first_timestamps(unknown), Lane.CHORE)
 
     def _set_log_aside(self, log: PartitionLog, error: Exception) -> None:
+        if log.failure is not None:
+            return  # It is deleted, or offline: that was told.
         is_damaged = isinstance(error, CleaningFailedError)
         retry_s = float("inf") if is_damaged else self._clock.monotonic() + RETRY_S
         self._set_aside[log.directory] = _SetAside(log, retry_s)
