@@ -191,3 +191,13 @@ def test_the_process_does_not_outlive_a_killed_parent(jobs: ModuleType, tmp_path
     while is_alive(pid):
         assert time.monotonic() < deadline, "the process goes on"
         time.sleep(0.02)
+
+
+def test_a_job_right_after_a_cancelled_one_gets_a_process_of_its_own(jobs: ModuleType) -> None:
+    async def scene(work: ThreadWork) -> None:
+        for _ in range(5):
+            first = await work.run_apart(jobs.pid, ignore)
+            await work.stop_apart()
+            assert await work.run_apart(jobs.pid, ignore) != first
+
+    within(scene, processes=True)

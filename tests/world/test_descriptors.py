@@ -245,3 +245,20 @@ def test_threads_that_read_write_and_sync_never_meet_in_a_wrong_file(tmp_path: P
     for number, file in enumerate(held):
         assert set(file.pread(1000, 0)) == {number}
         file.close()
+
+
+def test_a_file_that_another_thread_opens_again_is_not_taken_for_a_closed_one(
+    few: DiskFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, *_ = opened(few, tmp_path)
+    assert file.descriptor == PARKED
+    preadv = os.preadv
+
+    def slowly(descriptor: int, *rest: object) -> int:
+        try:
+            return preadv(descriptor, *rest)  # type: ignore[arg-type]
+        finally:
+            few.descriptors.reopen(file)
+
+    monkeypatch.setattr(os, "preadv", slowly)
+    assert file.pread_cached(1, 0) is None

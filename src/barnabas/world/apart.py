@@ -106,6 +106,8 @@ class ProcessApart:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="barnabas-apart")
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
+        """Whether the process is on its way out, or out."""
         self._guard = threading.Lock()
         self._teller: _Teller | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -147,10 +149,13 @@ class ProcessApart:
             raise JobDiedError(f"the process of a long job ended with {code}") from error
 
     def _started(self, teller: _Teller) -> "subprocess.Popen[bytes]":
+        if self._is_killed or (self._process is not None and self._process.poll() is not None):
+            self._end()
         with self._guard:
             # Whoever cancels takes the guard too: no process is started that nobody ends.
             teller.check()
-            if self._process is None or self._process.poll() is not None:
+            if self._process is None:
+                self._is_killed = False
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", _program()],
                     stdin=subprocess.PIPE,
@@ -163,13 +168,14 @@ class ProcessApart:
     def _end(self) -> None:
         with self._guard:
             process, self._process = self._process, None
-            if process is None:
-                return
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    _drop(pipe)
+        if process is None:
+            return
+        # Without the guard: it may be waiting for a disk, and the loop must not wait with it.
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                _drop(pipe)
 
     def cancel(self) -> None:
         """Kill the process, whatever it does."""
@@ -177,6 +183,7 @@ class ProcessApart:
             if self._teller is not None:
                 self._teller.cancelled.set()
             if self._process is not None:
+                self._is_killed = True
                 self._process.kill()
 
     def close(self) -> None:

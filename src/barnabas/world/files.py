@@ -127,13 +127,13 @@ class DiskFile:
         if self._nowait is None:
             return self.pread(length, position)
         self.used = True
-        view = self._buffers.take(length)
+        view, descriptor = self._buffers.take(length), self.descriptor
         try:
-            got = os.preadv(self.descriptor, [view], position, self._nowait)
+            got = os.preadv(descriptor, [view], position, self._nowait)
         except BlockingIOError:
             return None
         except OSError as error:
-            if self.descriptor == PARKED:
+            if descriptor == PARKED:
                 return None  # Opening it may have to wait, for the folders on the way to it.
             if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
