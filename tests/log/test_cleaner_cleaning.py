@@ -316,6 +316,23 @@ def test_damage_ends_the_cleaning_and_nothing_is_left_of_it(
     assert stored(log) == before
 
 
+@pytest.mark.parametrize(("slot", "at"), [(0, -1), (1, 0)])
+def test_a_batch_that_lies_outside_its_segment_outdates_nothing(
+    files: MemoryFiles, slot: int, at: int
+) -> None:
+    log = open_log(files, config=compacting())
+    for number in range(4):
+        put(log, (b"a", b"%d" % number))
+        if number % 2:
+            settle(log)
+    victim = log.segments[slot]
+    batch_bytes = victim.size // 2
+    # A bit of its first offset, which no checksum covers.
+    flip(files, victim.path(".log"), at % 2 * batch_bytes + 7, 1 if slot else 4)
+    with pytest.raises(CleaningFailedError, match="is damaged at byte"):
+        run_cleaning(files, log)
+
+
 @pytest.mark.parametrize("cut", [1, 30, 61])
 def test_a_segment_that_is_cut_short_is_damaged(files: MemoryFiles, cut: int) -> None:
     log = open_log(files, config=compacting())

@@ -140,7 +140,7 @@ class _Cleaning:
     def _batches(self, source: Source) -> SegmentReader:
         path = self._plan.path(source.base_offset, names.LOG)
         buffer_bytes = self._plan.limits.buffer_bytes // 2
-        return SegmentReader(self._files, path, source.size, buffer_bytes, self._spend)
+        return SegmentReader(self._files, path, source, buffer_bytes, self._spend)
 
     def _spend(self, size: int) -> None:
         self._caller.check()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from barnabas.log.cleaner.plan import CleaningFailedError
+from barnabas.log.cleaner.plan import CleaningFailedError, Source
 from barnabas.model.limits import FRAME_BYTES_MAX
 from barnabas.ports.files import Files
 from barnabas.wire.records.batch import HEADER_BYTES, BatchHeader, parse_header, problem_of
@@ -15,11 +15,17 @@ class SegmentReader:
     """The batches of one segment's file, the first to the last."""
 
     def __init__(
-        self, files: Files, path: str, size: int, buffer_bytes: int, spend: Callable[[int], None]
+        self,
+        files: Files,
+        path: str,
+        source: Source,
+        buffer_bytes: int,
+        spend: Callable[[int], None],
     ) -> None:
         self._files = files
         self._path = path
-        self._size = size
+        self._source = source
+        self._size = source.size
         self._buffer_bytes = max(buffer_bytes, _BUFFER_BYTES_MIN)
         self._spend = spend
 
@@ -27,7 +33,7 @@ class SegmentReader:
         """Header, bytes, and whether it is the last. CleaningFailedError where there is damage."""
         file = self._files.open_read_only(self._path)
         try:
-            position, next_offset = 0, 0
+            position, next_offset = 0, self._source.base_offset
             while position < self._size:
                 chunk = self._read(file.pread, position)
                 at = 0
@@ -75,6 +81,9 @@ class SegmentReader:
         problem = problem_of(chunk, at, header)
         if problem is None and header.base_offset < next_offset:
             problem = f"offset {header.base_offset} where {next_offset} was next"
+        if problem is None and header.last_offset >= self._source.end_offset:
+            # No checksum covers where a batch begins; believed, it would outdate all that follows.
+            problem = f"offset {header.last_offset} in a segment to {self._source.end_offset}"
         if problem is not None:
             self._fail(position, problem)
 
