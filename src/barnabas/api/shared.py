@@ -75,10 +75,11 @@ def leaderships(call: Call, topic: Topic) -> Iterator[Leadership]:
     services = call.services
     hosted = services.replicas.by_name.get(topic.name)
     damaged = hosted.damaged if hosted is not None else {}
+    opening = hosted if hosted is not None and hosted.has_opening else None
     for index, state in enumerate(topic.partitions):
         if index in damaged and state.leader == services.node_id:
             yield Leadership(ErrorCode.leader_not_available, NO_LEADER, (services.node_id,))
-        elif state.leader == NO_LEADER or (hosted is not None and hosted.is_opening(index)):
+        elif state.leader == NO_LEADER or (opening is not None and opening.is_opening(index)):
             yield Leadership(ErrorCode.leader_not_available, NO_LEADER, ())
         else:
             yield Leadership(ErrorCode.none, state.leader, ())

@@ -100,7 +100,7 @@ class Housekeeping:
 
     async def _read_time_bounds(self, logs: Iterable[PartitionLog], now_ms: int) -> None:
         """How old segments are that were found at start is told by their files."""
-        unread = [log for log in logs if log.config.deletes and not log.segments[0].bounds_known]
+        unread = [log for log in logs if _has_unread_bounds(log, now_ms)]
 
         def read() -> None:
             for log in unread:
@@ -169,6 +169,16 @@ class Housekeeping:
             await self._work.run(job, Lane.CHORE)
         except OSError as error:
             logger.error("%s failed: %s", what, error)
+
+
+def _has_unread_bounds(log: PartitionLog, now_ms: int) -> bool:
+    """Whether retention would have to look into a file to see where it ends."""
+    for segment in log.segments[:-1] if log.config.deletes else ():
+        if not segment.bounds_known:
+            return True
+        if not is_past_retention(segment, log.config, now_ms):
+            break
+    return False
 
 
 def _do_all(removals: Iterable[Callable[[], None]]) -> None:

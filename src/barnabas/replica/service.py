@@ -40,6 +40,11 @@ class HostedTopic:
     damaged: dict[int, str] = field(default_factory=dict)
     """Partitions whose files are damaged beyond stepping over, and what is wrong with them."""
 
+    @property
+    def has_opening(self) -> bool:
+        """Whether some partitions exist that will be served soon."""
+        return len(self.partitions) + len(self.damaged) < len(self.topic.partitions)
+
     def is_opening(self, index: int) -> bool:
         """Whether that partition exists, and will be served soon."""
         return (
