@@ -1,6 +1,7 @@
 """`barnabas txn`, against a real broker (BARNABAS_TEST_BOOTSTRAP names another one)."""
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,9 +63,20 @@ def test_list_and_describe(ok: Ok, broker: Broker, topic: str, name: str) -> Non
         assert f"{name}: Ongoing" in text
         assert f"{topic}:0" in text
         producer.commit_transaction(WAIT_S)
-    found = described(ok, name)
-    assert found["state"] in ("PrepareCommit", "CompleteCommit")
+    deadline = time.monotonic() + WAIT_S
+    while (found := described(ok, name))["state"] != "CompleteCommit":
+        assert time.monotonic() < deadline
+    assert found["open_for_ms"] is None
+    assert name not in listed(ok, "--longer-than", "0ms")
     assert name in ok("txn", "list")
+
+
+def test_describe_keeps_to_the_order_of_the_names(ok: Ok, broker: Broker, topic: str) -> None:
+    first, second = "txn-b-order", "txn-a-order"
+    with opened(broker, first, topic), opened(broker, second, topic):
+        lines = ok("txn", "describe", first, second, first).splitlines()
+    titles = [line for line in lines if line and not line.startswith(" ")]
+    assert titles == [f"{first}: Ongoing", f"{second}: Ongoing"]
 
 
 def test_abort_by_id_fences_the_producer(ok: Ok, broker: Broker, topic: str, name: str) -> None:

@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from barnabas.cli.client import DEFAULT_BOOTSTRAP, Bootstrap, admin, errors_as_sentences
 from barnabas.cli.output import AsJson, print_json, print_table, readable_time
 from barnabas.model.errors import BarnabasError
+
+if TYPE_CHECKING:
+    from barnabas.cli.txn_brokers import Transaction
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
 
@@ -37,6 +40,7 @@ _STATES: Final = {
         "PrepareEpochFence", "Dead",
     )
 }  # fmt: skip
+_OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _HANGING_AFTER: Final = "15m"
 
 
@@ -73,8 +77,10 @@ def list_(
     if hanging:
         _list_hanging(bootstrap, span_ms(longer_than or _HANGING_AFTER), as_json=as_json)
         return
+    # A broker counts those that never began as open since 1970.
+    any_state = _OPEN if longer_than is not None else ()
     filters = Filters(
-        states=tuple(_state(each) for each in state or ()),
+        states=tuple(_state(each) for each in state) if state else any_state,
         longer_than_ms=-1 if longer_than is None else span_ms(longer_than),
         pattern=pattern,
     )
@@ -152,6 +158,7 @@ def describe(
     with errors_as_sentences(), TxnBrokers(admin(bootstrap)) as brokers:
         found = brokers.describe(ids)
     now_ms = round(time.time() * 1000)
+    named = [found[name] for name in dict.fromkeys(ids) if name in found]
     shown = [
         {
             "transactional_id": each.transactional_id,
@@ -161,15 +168,15 @@ def describe(
             "producer_epoch": each.epoch,
             "timeout_ms": each.timeout_ms,
             "started": each.start_ms if each.start_ms >= 0 else None,
-            "open_for_ms": now_ms - each.start_ms if each.start_ms >= 0 else None,
+            "open_for_ms": now_ms - each.start_ms if _is_open(each) else None,
             "partitions": [{"topic": topic, "partition": at} for topic, at in each.partitions],
         }
-        for each in (found[name] for name in ids if name in found)
+        for each in named
     ]
     if as_json:
         print_json(shown)
     else:
-        for number, (each, row) in enumerate(zip(found.values(), shown, strict=True)):
+        for number, (each, row) in enumerate(zip(named, shown, strict=True)):
             if number:
                 print()
             _show(row, readable_time(each.start_ms))
@@ -181,14 +188,20 @@ def describe(
         )
 
 
+def _is_open(each: "Transaction") -> bool:
+    return each.state in _OPEN and each.start_ms >= 0
+
+
 def _show(row: Mapping[str, object], started: str) -> None:
     partitions = row["partitions"]
     print(f"{row['transactional_id']}: {row['state']}")
     print(f"  producer     {row['producer_id']}, epoch {row['producer_epoch']}")
     print(f"  coordinator  broker {row['coordinator']}")
     print(f"  timeout      {row['timeout_ms']} ms")
-    if row["started"] is not None:
+    if row["open_for_ms"] is not None:
         print(f"  started      {started}, {row['open_for_ms']} ms ago")
+    elif row["started"] is not None:
+        print(f"  last began   {started}")
     if isinstance(partitions, list) and partitions:
         names = ", ".join(f"{each['topic']}:{each['partition']}" for each in partitions)
         print(f"  partitions   {names}")
