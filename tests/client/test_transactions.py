@@ -101,6 +101,24 @@ def test_the_newest_producer_of_an_id_fences_the_others(
     assert seen(bootstrap, topic, 2) == ["before", "after"]
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_being_fenced_at_the_first_record_is_told_by_the_commit_alone(
+    bootstrap: str, make_topic: TopicMaker
+) -> None:
+    topic, name = make_topic(), unique("txn")
+    with (
+        Producer(bootstrap, transactional_id=name, linger_ms=0) as old,
+        Producer(bootstrap, transactional_id=name, linger_ms=0) as new,
+    ):
+        with old.transaction():
+            old.post(topic, "before")
+        with new.transaction():
+            new.post(topic, "after")
+        with pytest.raises(ProducerFencedError), old.transaction():
+            old.post(topic, "zombie")
+    assert seen(bootstrap, topic, 2) == ["before", "after"]
+
+
 def copy(
     bootstrap: str,
     topics: tuple[str, str],

@@ -201,7 +201,8 @@ class Producer:
         finally:
             self._closing = True
             self._under_way.set()
-        self._raise_losses()
+        if not self._is_over():
+            self._raise_losses()
 
     def partitions(self, topic: str) -> Sequence[int]:
         """The partitions that messages without a key take turns on."""
@@ -328,8 +329,14 @@ class Producer:
 
     def _serve_deliveries(self) -> None:
         """Settle deliveries while there are any; sleep while there are none."""
+        from confluent_kafka import KafkaException
+
         while not self._closing:
-            self._raw.poll(_POLL_S)
+            try:
+                self._raw.poll(_POLL_S)
+            except KafkaException as fatal:
+                # Raised once, to whoever polls next; every later send and commit is told by itself.
+                LOGGER.info("%s", fatal)
             if not len(self._raw):
                 self._under_way.clear()
                 # What was queued, or closed, between the look and the clearing wakes us again.
