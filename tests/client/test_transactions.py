@@ -68,6 +68,19 @@ def test_what_breaks_off_is_never_seen(bootstrap: str, make_topic: TopicMaker) -
     assert seen(bootstrap, topic, 1) == ["committed"]
 
 
+def test_taking_back_what_has_hardly_left(bootstrap: str, make_topic: TopicMaker) -> None:
+    topic = make_topic(3)
+    with Producer(bootstrap, transactional_id=unique("txn")) as producer:
+        for number in range(30):
+            with producer.transaction() as transaction:
+                for _ in range(50):
+                    producer.post(topic, str(number))
+                if number % 3:
+                    transaction.abort()
+    found = seen(bootstrap, topic, 500)
+    assert sorted(found) == sorted(str(each) for each in range(0, 30, 3) for _ in range(50))
+
+
 def test_closing_in_the_midst_takes_everything_back(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
     producer = transactional(bootstrap)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import confluent_kafka
 
 _AGAIN_S: Final = 0.1
+_ARRIVE_S: Final = 5.0
+"""How long what is on its way may take before it is taken back all the same."""
 _FENCED: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED"})
 
 
@@ -81,9 +83,15 @@ class Transactions:
             return
         self.is_open = False
         try:
-            self._call("aborting a transaction", self._raw.abort_transaction)
+            self._call("aborting a transaction", self._abort)
         finally:
             self._forget_losses()
+
+    def _abort(self, left_s: float) -> None:
+        # An abort that overtakes the first records of its transaction is fatal to librdkafka
+        # (2.16): it asks the broker to end what has not begun there. With any broker.
+        self._raw.flush(min(left_s, _ARRIVE_S))
+        self._raw.abort_transaction(left_s)
 
     def _call(self, doing: str, call: Callable[[float], Any]) -> None:
         """Ask the library, again and again while it says that this may help."""
