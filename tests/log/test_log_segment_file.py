@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from errno import EBADF
+from pathlib import Path
 
 import pytest
 from tests.log.conftest import append, batch, open_log
@@ -11,6 +12,7 @@ from tests.log.conftest import append, batch, open_log
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.segment import Segment
 from barnabas.log.truncation import restart_at
+from barnabas.world.files import DiskFiles
 from barnabas.world.memory import MemoryFile, MemoryFiles
 
 _THREADS = 4
@@ -98,3 +100,38 @@ def test_an_index_that_gets_another_name_is_not_taken_for_none() -> None:
     segment = Segment.existing(files, "data/events-0", 0, 0, mark=".swap")
     files.moving = segment
     assert segment.max_timestamp == newest
+
+
+class Reading(DiskFiles):
+    """Few files stay open, and somebody reads a segment whenever a name has just changed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(open_max=4)
+        self.folder = folder
+        self.watched: list[Segment] = []
+        self.got: list[bytes] = []
+
+    def rename(self, source: str, target: str) -> None:
+        for at_once in (False, True):
+            if at_once:
+                super().rename(source, target)
+            others = [self.open(str(self.folder / f"{n}"), create=True) for n in range(20)]
+            self.got += [segment.file.pread(4, 8) for segment in self.watched]
+            for other in others:
+                other.close()
+
+
+def test_whoever_reads_a_segment_goes_on_while_its_names_change(tmp_path: Path) -> None:
+    files = Reading(tmp_path)
+    segment = Segment.create(files, str(tmp_path), 0, 0)
+    segment.file.pwrite(b"twelve bytes", 0)
+    segment.file.sync()
+    segment.write_indexes()
+    # What an earlier cleaning has left for a while.
+    files.open(segment.path(".log") + ".deleted", create=True).close()
+    files.watched = [segment]
+    segment.move(".deleted")
+    segment.move("")
+    assert set(files.got) == {b"ytes"}
+    assert len(files.got) == 2 * 2 * 3
+    segment.close()

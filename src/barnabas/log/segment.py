@@ -145,6 +145,7 @@ class Segment:
         with self._opening:
             before = self.mark
             done: list[str] = []
+            self._tell_file(mark)
             try:
                 for suffix in _MOVED:
                     if self._rename(suffix, before, mark):
@@ -152,10 +153,14 @@ class Segment:
             except OSError:
                 for suffix in reversed(done):
                     self._rename(suffix, mark, before)
+                self._tell_file(before)
                 raise
             self.mark = mark
-            if self._file is not None:
-                self._file.moved(self.path(names.LOG))
+
+    def _tell_file(self, mark: str) -> None:
+        if self._file is not None:
+            name = names.file_name(self.base_offset, names.LOG)
+            self._file.moved(f"{self.directory}/{name}{mark}")
 
     def _rename(self, suffix: str, before: str, after: str) -> bool:
         stem = f"{self.directory}/{names.file_name(self.base_offset, suffix)}"

@@ -45,7 +45,7 @@ class File(Protocol):
         ...
 
     def moved(self, path: str) -> None:
-        """The file has got another name, by which it is to be known from now on."""
+        """The file is about to get another name, by which it is to be known from now on."""
         ...
 
     def close(self) -> None:

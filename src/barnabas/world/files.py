@@ -49,6 +49,7 @@ class DiskFile:
         "_keeper",
         "_nowait",
         "_path",
+        "_path_before",
         "_synced",
         "_writes_begun",
         "_writes_done",
@@ -62,7 +63,7 @@ class DiskFile:
     def __init__(
         self, path: str, flags: int, keeper: DescriptorKeeper, buffers: WarmBuffers
     ) -> None:
-        self._path = path
+        self._path = self._path_before = path
         self._flags = flags
         self._keeper = keeper
         self._buffers = buffers
@@ -83,17 +84,19 @@ class DiskFile:
         return self._writes_begun != self._synced
 
     def open_anew(self) -> Descriptor:
-        """Open the file by its name."""
-        while True:
-            path = self._path
-            try:
-                return Descriptor(os.open(path, self._flags, _MODE))
-            except FileNotFoundError:
-                if path == self._path:
-                    raise
+        """Open the file by its name, or by the one it had before while it is about to change."""
+        for name in (self._path, self._path_before):
+            with contextlib.suppress(FileNotFoundError):
+                found = Descriptor(os.open(name, self._flags, _MODE))
+                # Until it has that name, another file may.
+                if not self.inode or os.fstat(found).st_ino == self.inode:
+                    return found
+        # It may have been renamed between the two.
+        return Descriptor(os.open(self._path, self._flags, _MODE))
 
     def moved(self, path: str) -> None:
-        """The file has got another name, by which it is to be known from now on."""
+        """The file is about to get another name, by which it is to be known from now on."""
+        self._path_before = self._path
         self._path = path
 
     def _again(self, error: OSError) -> int:
