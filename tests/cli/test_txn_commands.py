@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,3 +113,15 @@ def test_mistakes(run: Run, ok: Ok, topic: str) -> None:
         ["abort", "--partition", "nowhere", "-y"],
     ):
         assert run("txn", *arguments).returncode == 2, arguments
+
+
+def test_what_the_log_says_of_transactions(ok: Ok, topic: str, name: str, tmp_path: Path) -> None:
+    with Broker(memory=False, data=tmp_path) as own, opened(own, name, topic) as producer:
+        producer.commit_transaction(WAIT_S)
+    shown = [json.loads(line) for line in ok("log", "dump", str(tmp_path), "--json").splitlines()]
+    told = [each for each in shown if each["topic"] == "__transaction_state"]
+    assert {each["key"]["transactional_id"] for each in told} == {name}
+    assert told[-1]["value"]["status"] in (2, 4)
+    assert any(
+        each["value"]["partitions"] == [{"topic": topic, "partitions": [0]}] for each in told
+    )

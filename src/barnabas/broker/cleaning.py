@@ -258,7 +258,7 @@ class Cleaning:
             "%s compacted from offset %d to %d: %d of %d records and %d of %d bytes are left; "
             "%d keys in %.2f s, copied in %.2f s, at most %d MiB of memory%s",
             log.partition.directory, report.first_dirty, report.end_offset,
-            report.records_kept, report.records_read, report.bytes_written, report.bytes_read,
+            report.records_kept, report.records_read, report.bytes_left, report.bytes_read,
             report.keys, report.map_seconds, report.copy_seconds,
             report.peak_memory_bytes // 2**20, "; more keys than fit" if report.map_full else "",
         )  # fmt: skip

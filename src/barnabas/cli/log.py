@@ -41,15 +41,15 @@ def dump(
         bool, typer.Option("--control", help="Show the markers that end transactions, too.")
     ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Show records of groups as the bytes they are.")
+        bool, typer.Option("--raw", help="Show records of coordinators as the bytes they are.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what lies in a log: Barnabas' own, or one that Apache Kafka wrote.
 
     Files are only read, and a broker may be running on them. With --json every line is one
-    object; bytes that are not UTF-8 become {"base64": "..."}. Records of __consumer_offsets are
-    shown as what they say: commits, groups, members, assignments.
+    object; bytes that are not UTF-8 become {"base64": "..."}. Records of __consumer_offsets and
+    __transaction_state are shown as what they say.
     """
     from barnabas.cli.log_dump import (
         Manner,

@@ -4,7 +4,11 @@ import os
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from barnabas.cli.log_groups import group_line, group_record, is_of_groups
+from barnabas.cli.log_coordinators import (
+    coordinators_line,
+    coordinators_record,
+    is_of_coordinators,
+)
 from barnabas.cli.output import (
     note,
     print_json,
@@ -88,7 +92,7 @@ def dump_batches(place: str, as_json: bool) -> int:
 
 def _show_records(segment: StoredSegment, partition: StoredPartition, manner: Manner) -> int:
     damaged = 0
-    of_groups = is_of_groups(partition.name.topic) and not manner.raw
+    has_meaning = is_of_coordinators(partition.name.topic) and not manner.raw
     if not manner.as_json:
         print(f"{segment.path(names.LOG)}")
     for batch, records in records_of(segment, partition.name):
@@ -98,8 +102,8 @@ def _show_records(segment: StoredSegment, partition: StoredPartition, manner: Ma
         for record in records:
             if record.control is not None and not manner.control:
                 continue
-            if of_groups and record.control is None:
-                damaged += not _show_group_record(record, manner.as_json)
+            if has_meaning and record.control is None:
+                damaged += not _show_meaning(record, manner.as_json)
             elif manner.as_json:
                 print_json(_record_json(record))
             else:
@@ -107,10 +111,11 @@ def _show_records(segment: StoredSegment, partition: StoredPartition, manner: Ma
     return damaged
 
 
-def _show_group_record(stored: StoredRecord, as_json: bool) -> bool:
-    """Show what a record says about a group, or its bytes where it says nothing; whether it did."""
+def _show_meaning(stored: StoredRecord, as_json: bool) -> bool:
+    """Show what a coordinator's record says, or its bytes where it says nothing; whether it did."""
+    record = stored.record
     try:
-        key, value = group_record(stored.record.key, stored.record.value)
+        key, value = coordinators_record(stored.partition.topic, record.key, record.value)
     except DecodeError as error:
         note(f"{stored.partition.directory}: offset {stored.record.offset}: {error}")
         if as_json:
@@ -121,7 +126,7 @@ def _show_group_record(stored: StoredRecord, as_json: bool) -> bool:
     if as_json:
         print_json(_record_json(stored) | {"key": key, "value": value})
     else:
-        print(f"{_line_start(stored)}  {group_line(key, value)}")
+        print(f"{_line_start(stored)}  {coordinators_line(key, value)}")
     return True
 
 

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
@@ -96,9 +97,12 @@ class LogStore:
             return {}
 
     def _sweep_deleted(self) -> None:
+        """What an earlier life deleted and had no time to remove goes with what this one deletes:
+        nobody has to wait for it."""
         for name in self.files.list(self.root):
             if name.endswith(names.DELETE_DIRECTORY):
-                self.files.remove_tree(f"{self.root}/{name}")
+                remove = partial(self.files.remove_tree, f"{self.root}/{name}")
+                self._doomed.append(Doomed(self._clock.monotonic(), remove))
 
     def directory(self, partition: TopicPartition) -> str:
         """Where a partition's files lie."""

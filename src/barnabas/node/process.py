@@ -113,6 +113,7 @@ def _stopped_by_signals(asked: asyncio.Event) -> Iterator[None]:
 
     def stop() -> None:
         if not asked.is_set():
+            _log.info("Stopping: what was written is being made durable.")
             asked.set()
             return
         _log.warning("Still stopping. The next signal ends it at once, and uncleanly.")

@@ -117,7 +117,7 @@ class _Cleaning:
         except BaseException:
             writer.discard()
             raise
-        self._report.bytes_written += writer.size if changed else 0
+        self._report.bytes_left += writer.size
 
     def _copy(self, group: Sequence[Source], batches: BatchFilter, writer: CleanedWriter) -> bool:
         """Whether anything is not as it was."""

@@ -86,7 +86,7 @@ class CleanReport:
     map_full: bool = False
     bytes_mapped: int = 0
     bytes_read: int = 0
-    bytes_written: int = 0
+    bytes_left: int = 0
     records_read: int = 0
     records_kept: int = 0
     map_seconds: float = 0.0

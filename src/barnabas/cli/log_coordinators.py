@@ -1,4 +1,5 @@
-"""Records of `__consumer_offsets` as `barnabas log dump` shows them, with Kafka's names."""
+"""Records of `__consumer_offsets` and `__transaction_state` as `barnabas log dump` shows them, with
+Kafka's names."""
 
 import base64
 import json
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 from barnabas.cli.output import json_bytes
 from barnabas.model.errors import DecodeError
-from barnabas.model.topics import CONSUMER_OFFSETS
+from barnabas.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.wire.stored import (
     ConsumerGroupMember,
     ConsumerGroupRegex,
@@ -26,6 +27,7 @@ from barnabas.wire.stored.consumer_protocol import (
     decode_assignment,
     decode_subscription,
 )
+from barnabas.wire.stored.transactions import TransactionLog, decode_transaction_log
 
 _KAFKA_NAMES: Final[dict[type, str]] = {
     ConsumerGroupMember: "ConsumerGroupMemberMetadata",
@@ -39,16 +41,19 @@ _KAFKA_NAMES: Final[dict[type, str]] = {
 Shown = dict[str, Any]
 
 
-def is_of_groups(topic: str) -> bool:
-    """Whether a topic, or the folder of a copy of it, holds the records of groups."""
-    return topic.startswith(CONSUMER_OFFSETS)
+def is_of_coordinators(topic: str) -> bool:
+    """Whether a topic, or the folder of a copy of it, holds groups or transactions."""
+    return topic.startswith((CONSUMER_OFFSETS, TRANSACTION_STATE))
 
 
-def group_record(key: bytes | None, value: bytes | None) -> tuple[Shown, Shown | None]:
-    """Key and value as objects; DecodeError where they are none of a group's."""
+def coordinators_record(
+    topic: str, key: bytes | None, value: bytes | None
+) -> tuple[Shown, Shown | None]:
+    """Key and value as objects; DecodeError where they are none of a coordinator's."""
     if key is None:
         raise DecodeError("a record without a key")
-    record = decode(key, value)
+    decoded = decode if topic.startswith(CONSUMER_OFFSETS) else decode_transaction_log
+    record = decoded(key, value)
     if isinstance(record, Ignored):
         raw = None if value is None else {"bytes": json_bytes(value)}
         return {"kind": record.kind, "bytes": json_bytes(key)}, raw
@@ -57,7 +62,7 @@ def group_record(key: bytes | None, value: bytes | None) -> tuple[Shown, Shown |
     return {"kind": kind} | shown, None if record.value is None else _value(record)
 
 
-def group_line(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
+def coordinators_line(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
     """The same on one line: the kind, the names in the key, and what is said about them."""
     named = " ".join([str(key["kind"]), *_pairs(key)])
     return f"{named}  {'removed' if value is None else ' '.join(_pairs(value))}"
@@ -71,8 +76,10 @@ def _pairs(shown: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _value(record: Stored) -> Shown:
+def _value(record: Stored | TransactionLog) -> Shown:
     shown = _fields(record.value)
+    if isinstance(record, TransactionLog) and record.value is not None:
+        shown["partitions"] = _named(record.value.partitions or ())
     if isinstance(record, GroupMetadata) and record.value is not None:
         is_consumers = record.value.protocol_type == "consumer"
         shown["members"] = [_member(member, is_consumers) for member in record.value.members]
