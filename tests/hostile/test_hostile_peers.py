@@ -283,4 +283,4 @@ def test_partitions_leave_descriptors_for_others(tmp_path: Path) -> None:
         for stranger in crowd:
             stranger.close()
         assert broker.terminate() == 0
-        assert broker.log_text() == ""
+        assert [line for line in broker.log_text().splitlines() if " INFO " not in line] == []
