@@ -166,7 +166,8 @@ def test_a_topic_with_a_damaged_partition_can_be_deleted() -> None:
         assert not house.replicas.by_name
         assert not house.replicas.by_id
         house.store.abandon()
-        House(SimLoop(1), files)
+        for remove in House(SimLoop(1), files).store.take_due_removals():
+            remove()
         assert [name for name in files.list("data") if "events" in name] == []
 
     inside(files, before)

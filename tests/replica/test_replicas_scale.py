@@ -103,6 +103,8 @@ def test_a_topic_of_the_same_name_waits_for_the_old_folders_to_go() -> None:
         assert house.store.clean
         await house.replicas.open_all([topic(partitions=MANY, number=2)])
         assert house.partition("events", MANY - 1).log.end_offset == 1
+        for remove in house.store.take_due_removals():
+            remove()
         assert len(folders(files)) == MANY
 
     inside(files, scene)
