@@ -31,7 +31,11 @@ OPEN_MAX: Final = 4096
 """How many are open at once, unless told."""
 
 _STEPS_MAX: Final = 64
-"""How far the hand goes for one file that is opened, as long as the bound is not reached."""
+"""How far the hand goes at once: whoever opens a file waits for it."""
+
+_SYNCED_AT_ONCE: Final = 32
+_SYNCERS_MAX: Final = 4
+"""Threads that sync files ahead of need. A disk takes several syncs at once."""
 
 
 class Descriptor(int):
@@ -83,10 +87,11 @@ class DescriptorKeeper:
     def __init__(self, open_max: int = OPEN_MAX) -> None:
         self._open_max = max(2, open_max)
         self._enough = self._open_max - self._open_max // 8 - 1
-        """From here on room is made ahead of need."""
+        """From here on room is made ahead of need, until there is plenty."""
+        self._plenty = self._enough - self._open_max // 16
         self._open: OrderedDict[Parkable, None] = OrderedDict()
         self.lock = threading.RLock()
-        self._syncer: threading.Thread | None = None
+        self._syncers = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -134,37 +139,39 @@ class DescriptorKeeper:
         if len(self._open) < self._enough:
             return
         with self.lock:
-            unsynced = self._walk(_STEPS_MAX)
-            if unsynced is not None and self._syncer is None:
-                self._syncer = threading.Thread(
+            unsynced = self._walk(_STEPS_MAX, self._enough)
+            if unsynced and self._syncers < _SYNCERS_MAX:
+                self._syncers += 1
+                threading.Thread(
                     target=self._sync_until_enough, name="barnabas-parking", daemon=True
-                )
-                self._syncer.start()
-        while len(self._open) >= self._open_max:
-            with self.lock:
-                unsynced = self._walk(2 * len(self._open), self._open_max)
-            if unsynced is None:
-                # There is room, or all of them are being synced, or can not be: better one too
-                # many than none.
+                ).start()
+        for _ in range(len(self._open)):
+            if len(self._open) < self._open_max:
                 return
-            self._sync_and_park(unsynced)
+            with self.lock:
+                unsynced = self._walk(_STEPS_MAX, self._open_max)
+            for file in unsynced[:1]:
+                self._sync_and_park(file)
+        # All of them are being synced, or can not be: better one too many than none.
 
-    def _walk(self, steps: int, room: int | None = None) -> Parkable | None:
+    def _walk(self, steps: int, enough: int) -> list[Parkable]:
         """The hand goes on, and parks what it may, until there is room or `steps` are done.
 
-        If that was in vain: a file that only unsynced bytes keep open.
+        If that was in vain: files that only unsynced bytes keep open.
         """
-        enough, unsynced = self._enough if room is None else room, None
+        unsynced: list[Parkable] = []
         for _ in range(min(steps, 2 * len(self._open))):
             if len(self._open) < enough:
-                return None
+                return []
             file = next(iter(self._open))
             if file.used:
                 file.used = False
             elif not file.syncs_running and not self._park(file) and file.failure is None:
-                unsynced = unsynced or file
+                unsynced.append(file)
             if file in self._open:
                 self._open.move_to_end(file)
+            if len(unsynced) >= _SYNCED_AT_ONCE:
+                break
         return unsynced
 
     def _park(self, file: Parkable) -> bool:
@@ -195,9 +202,10 @@ class DescriptorKeeper:
         """On a thread of its own: what is not parked because of unsynced bytes gets synced."""
         for _ in range(self._open_max):
             with self.lock:
-                unsynced = self._walk(2 * len(self._open))
-            if unsynced is None:
+                unsynced = self._walk(2 * len(self._open), self._plenty)
+            if not unsynced:
                 break
-            self._sync_and_park(unsynced)
+            for file in unsynced:
+                self._sync_and_park(file)
         with self.lock:
-            self._syncer = None
+            self._syncers -= 1
