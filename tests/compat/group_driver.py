@@ -96,6 +96,7 @@ def serve(library: Library, positions: Positions, *, commit_after: bool) -> None
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
     tell("ready")
+    owes = False
     while True:
         while not orders.empty():
             order = orders.get()
@@ -111,20 +112,24 @@ def serve(library: Library, positions: Positions, *, commit_after: bool) -> None
         rows = library.poll()
         if rows:
             positions.received(rows)
-            if commit_after:
-                _commit(library, positions)
+        if commit_after and (rows or owes):
+            # What was refused while the group was on the move is owed until it is taken.
+            owes = not _commit(library, positions)
 
 
-def _commit(library: Library, positions: Positions) -> None:
+def _commit(library: Library, positions: Positions) -> bool:
+    """Whether what was read is committed."""
     offsets = positions.read()
     try:
         if offsets:
             library.commit(offsets)
     except RefusedError as error:
         tell("refused", error=str(error))
+        return False
     else:
         rows = [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         tell("committed", offsets=rows)
+        return True
 
 
 def _read_orders(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
