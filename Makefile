@@ -16,7 +16,7 @@ setup: $(STAMP) ## Install Barnabas and its development tools into .venv
 $(STAMP): pyproject.toml setup.py src/barnabas/wire/records/_codec.pyx
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $@
 
 demo: $(STAMP) ## Start a broker, stream events through it with two client libraries and a group, show the result

@@ -1,0 +1,19 @@
+"""What a Spark job can run into; each is one sentence that says what to do."""
+
+from barnabas.model.errors import BarnabasError
+
+
+class SparkJobError(BarnabasError):
+    """A job, its options or its surroundings must be changed."""
+
+
+class DataLostError(SparkJobError):
+    """Records that were to be read are gone (retention, a deleted topic, damage)."""
+
+
+class SharedPartitionError(SparkJobError):
+    """Two tasks of an exactly-once write met on one partition."""
+
+
+class FencedError(SparkJobError):
+    """A newer run of the same query has taken over."""
