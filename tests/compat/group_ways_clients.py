@@ -1,29 +1,16 @@
 """Libraries of other languages in groups; each is built, or fetched, when it is first wanted."""
 
-import subprocess
 from functools import cache
 from typing import Final
 
-from tests.compat.clients.child import SOURCES
 from tests.compat.clients.franz_go_client import FranzGoClient
+from tests.compat.clients.java_program import SMALL, java_command
 from tests.compat.clients.node_modules_cache import node_command
 from tests.compat.group_member import Way
-from tests.compat.real_kafka import CACHE, KAFKA_VERSION, jars
 
 
-@cache
 def _java() -> list[str]:
-    directory = CACHE / f"kafka-{KAFKA_VERSION}" / "group-member"
-    directory.mkdir(parents=True, exist_ok=True)
-    source = SOURCES / "java" / "GroupMember.java"
-    subprocess.run(
-        ["javac", "-nowarn", "-d", str(directory), "-cp", f"{jars()}/*", str(source)],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    small = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    return ["java", *small, "-cp", f"{directory}:{jars()}/*", "GroupMember"]
+    return java_command("GroupMember", *SMALL)
 
 
 @cache

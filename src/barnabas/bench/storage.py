@@ -12,28 +12,19 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from barnabas.bench import admin, crew, host, partitions, subject
 from barnabas.bench.lives import life
 from barnabas.bench.load import Load, Outcome
 from barnabas.bench.payload import build_batch
+from barnabas.bench.ratio import FETCH_BYTES, Shape
 from barnabas.bench.report import Column, Report, median
 from barnabas.model.errors import BarnabasError
 
 _GB: Final = 1_000_000_000
 _FILL_BATCH_BYTES: Final = 1_000_000
-_FETCH_BYTES: Final = 1 << 20
 _FILL_S_MAX: Final = 3600.0
-
-
-class Shape(NamedTuple):
-    """One kind of load at the end of a log."""
-
-    name: str
-    kind: str
-    batch_bytes: int
-    depth: int
 
 
 SHAPES: Final = (
@@ -86,7 +77,7 @@ class Side:
         if shape.kind == "consume":
             reading = replace(
                 load, kind="consume", requests_max=requests * 10, depth=1,
-                fetch_bytes=_FETCH_BYTES // size * size, start_offset=start, end_offset=self._end,
+                fetch_bytes=FETCH_BYTES // size * size, start_offset=start, end_offset=self._end,
             )  # fmt: skip
             outcome = workers.run(reading)
         return outcome

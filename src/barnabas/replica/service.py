@@ -148,9 +148,10 @@ class Replicas:
     async def _open(self, places: Iterator[_Place]) -> None:
         """Open logs some at a time, until there are no more or nobody wants them."""
         while not self._stopping:
-            some = [each for each in islice(places, _AT_ONCE) if self.hosts(each.hosted.topic)]
-            if not some:
+            next_places = list(islice(places, _AT_ONCE))
+            if not next_places:
                 return
+            some = [each for each in next_places if self.hosts(each.hosted.topic)]
             opened = await self._work.run(partial(self._open_logs, some), Lane.CHORE)
             for (hosted, index), log in zip(some, opened, strict=True):
                 if not self.hosts(hosted.topic):

@@ -5,14 +5,12 @@ Bytes travel as base64. The child ends when its standard input closes.
 """
 
 import base64
-import json
-import subprocess
-import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tests.compat.clients.json_child import ChildRefusal, JsonChild
 from tests.compat.port import (
     FETCH_WAIT_MS,
     PRODUCE_BYTES_MAX,
@@ -37,9 +35,7 @@ class ChildClient(Client):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self._process = subprocess.Popen(
-            self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self._child = JsonChild(self.name, self.command(), ANSWER_WAIT_S)
         self._ask("connect", bootstrap=bootstrap, max_bytes=PRODUCE_BYTES_MAX)
 
     @classmethod
@@ -129,35 +125,13 @@ class ChildClient(Client):
         return {kind: set(names) for kind, names in found.items()}
 
     def close(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(WAIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._child.close(WAIT_S)
 
     def _ask(self, op: str, **values: Any) -> Any:
-        pipe_in, pipe_out = self._process.stdin, self._process.stdout
-        if pipe_in is None or pipe_out is None:
-            raise AssertionError("the child has no pipes")
-        # A child that says nothing is ended, so that reading its answer ends too.
-        guard = threading.Timer(ANSWER_WAIT_S, self._process.kill)
-        guard.start()
         try:
-            pipe_in.write(json.dumps({"op": op, **values}) + "\n")
-            pipe_in.flush()
-            line = pipe_out.readline()
-        finally:
-            guard.cancel()
-        if not line:
-            raise AssertionError(f"{self.name} ended at {op!r}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise ClientError(answer["error"], str(answer.get("detail", "")))
-        return answer.get("ok")
+            return self._child.ask(op, **values)
+        except ChildRefusal as refusal:
+            raise ClientError(refusal.name, refusal.detail) from None
 
 
 def _start(start: Start) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """Transactions of a library of another language: a child process, told what to do in JSON lines."""
 
-import json
-import subprocess
-import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tests.compat.clients.json_child import ChildRefusal, JsonChild
 from tests.compat.txn_port import (
     COMMITTED,
     TIMEOUT_MS,
@@ -24,9 +22,7 @@ class ChildTxn(TxnClient):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self._process = subprocess.Popen(
-            self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self._child = JsonChild(self.name, self.command(), 2 * WAIT_S)
         self._ask("connect", bootstrap=bootstrap)
 
     @classmethod
@@ -64,32 +60,10 @@ class ChildTxn(TxnClient):
         self._ask("copy", id=transactional_id, **asdict(job))
 
     def close(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(WAIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._child.close(WAIT_S)
 
     def _ask(self, op: str, **values: Any) -> Any:
-        pipe_in, pipe_out = self._process.stdin, self._process.stdout
-        if pipe_in is None or pipe_out is None:
-            raise AssertionError("the child has no pipes")
-        # A child that says nothing is ended, so that reading its answer ends too.
-        guard = threading.Timer(2 * WAIT_S, self._process.kill)
-        guard.start()
         try:
-            pipe_in.write(json.dumps({"op": op, **values}) + "\n")
-            pipe_in.flush()
-            line = pipe_out.readline()
-        finally:
-            guard.cancel()
-        if not line:
-            raise AssertionError(f"{self.name} ended at {op!r}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise TxnRefusedError(answer["error"], str(answer.get("detail", "")))
-        return answer.get("ok")
+            return self._child.ask(op, **values)
+        except ChildRefusal as refusal:
+            raise TxnRefusedError(refusal.name, refusal.detail) from None
