@@ -262,3 +262,15 @@ def test_the_same_config_object_is_kept_for_all() -> None:
         assert isinstance(made.config, TopicConfig)
 
     inside(MemoryFiles(), scene)
+
+
+def test_a_topic_that_is_deleted_at_the_start_does_not_keep_others_from_being_opened() -> None:
+    async def scene(house: House) -> None:
+        doomed, spared = topic(partitions=MANY), topic("spared", 1, number=9)
+        opening = asyncio.create_task(house.replicas.open_all([doomed, spared]))
+        while "events" not in house.replicas.by_name:
+            await asyncio.sleep(0.001)
+        await asyncio.gather(house.replicas.delete(doomed), opening)
+        send(house.partition("spared", 0), b"here")
+
+    inside(MemoryFiles(), scene)
