@@ -1,10 +1,21 @@
 """What a Spark job can run into; each is one sentence that says what to do."""
 
+from typing import ClassVar
+
 from barnabas.model.errors import BarnabasError
 
 
 class SparkJobError(BarnabasError):
     """A job, its options or its surroundings must be changed."""
+
+    restart_helps: ClassVar[bool] = False
+    """Whether the same query, started again, may get over it: `keep_running` asks."""
+
+
+class UnavailableError(SparkJobError):
+    """Brokers did not answer, or a batch was cut short; later it may well work."""
+
+    restart_helps = True
 
 
 class DataLostError(SparkJobError):
