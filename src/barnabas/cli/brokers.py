@@ -2,23 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from barnabas.cli.client import REQUEST_S
+from barnabas.link import broker as linked
 from barnabas.link.sync import Link
-from barnabas.model.errors import BarnabasError, DecodeError, ErrorCode
-from barnabas.wire.apis import API_VERSIONS, APIS
+from barnabas.model.errors import BarnabasError, DecodeError, ErrorCode, KafkaError
 
 
 class Broker:
-    """A connection to one broker, with the versions it speaks."""
+    """A broker on a link of its own, whose problems are sentences."""
 
     def __init__(self, host: str, port: int) -> None:
         self._where = f"{host}:{port}"
         with self._problems_as_sentences():
-            self._link = Link(host, port, client_id="barnabas-cli", timeout_s=REQUEST_S)
+            link = Link(host, port, client_id="barnabas-cli", timeout_s=REQUEST_S)
+        self._broker = linked.Broker(link)
 
     def __enter__(self) -> Self:
         return self
@@ -29,40 +29,24 @@ class Broker:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._link.close()
-
-    @cached_property
-    def _newest(self) -> dict[int, int]:
-        """The newest version of each API that both sides speak."""
-        from kio.schema.api_versions.v0.request import ApiVersionsRequest
-
-        with self._problems_as_sentences():
-            answer = self._link.call(API_VERSIONS, 0, ApiVersionsRequest())
-        found = {}
-        for theirs in answer.api_keys:
-            ours = APIS.get(theirs.api_key)
-            if ours is not None:
-                newest = min(ours.max_version, theirs.max_version)
-                if newest >= max(ours.min_version, theirs.min_version):
-                    found[ours.key] = newest
-        return found
+        self._broker.close()
 
     def speaks(self, api_key: int) -> bool:
         """Whether it can be asked this at all."""
-        return api_key in self._newest
+        with self._problems_as_sentences():
+            return self._broker.speaks(api_key)
 
     def ask(self, api_key: int, request: Any) -> Any:
         """The answer, in its newest form."""
-        if api_key not in self._newest:
-            name = APIS[api_key].name
-            raise BarnabasError(f"The broker {self._where} does not know {name} requests.")
         with self._problems_as_sentences():
-            return self._link.call(api_key, self._newest[api_key], request)
+            return self._broker.ask(api_key, request)
 
     @contextmanager
     def _problems_as_sentences(self) -> Iterator[None]:
         try:
             yield
+        except KafkaError as error:
+            raise BarnabasError(f"At {self._where} {error}.") from error
         except (OSError, DecodeError) as error:
             raise BarnabasError(
                 f"The broker {self._where} does not answer ({error}): `barnabas doctor` tells "

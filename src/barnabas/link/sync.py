@@ -42,17 +42,20 @@ class Link:
         *,
         client_id: str | None = "barnabas",
         timeout_s: float = 30.0,
+        connect_timeout_s: float | None = None,
         tls: SSLContext | None = None,
         frame_bytes_max: int = limits.FRAME_BYTES_MAX,
     ) -> None:
+        """`timeout_s` bounds each wait; that for the connection too, unless it has its own."""
         self._exchange = Exchange(client_id, frame_bytes_max)
         self._answers: deque[Answer] = deque()
-        plain = socket.create_connection((host, port), timeout=timeout_s)
+        plain = socket.create_connection((host, port), timeout=connect_timeout_s or timeout_s)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket: socket.socket = (
                 plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
             )
+            self._socket.settimeout(timeout_s)
         except BaseException:
             plain.close()
             raise
