@@ -5,21 +5,23 @@ They come from Maven Central once and are kept under ~/.cache/barnabas, as a rea
     python -m tests.compat.clients.spark.jars        prints the class path
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
 
-import pyspark
 from tests.compat.real_kafka import CACHE
 
-SPARK_VERSION: Final = pyspark.__version__
-SCALA_VERSION: Final = "2.13"
+# The newest connector that Maven Central has given so far: one minor version behind PySpark 4.3.
+CONNECTOR_VERSION: Final = os.environ.get("BARNABAS_SPARK_CONNECTOR", "4.2.0")
+_VERSIONS: Final = {
+    "connector": CONNECTOR_VERSION,
+    "token-provider": "4.0.0",  # The same code, and the only one of the 4.x series to be had.
+    "kafka-clients": "3.9.2",
+    "commons-pool2": "2.13.1",
+}
 _POM: Final = Path(__file__).with_name("connector.pom.xml")
-_WANTED: Final = (
-    f"spark-sql-kafka-0-10_{SCALA_VERSION},spark-token-provider-kafka-0-10_{SCALA_VERSION},"
-    "kafka-clients,commons-pool2"
-)
 
 
 class JarsError(Exception):
@@ -42,17 +44,17 @@ def connector_jars() -> list[Path]:
         _bring(directory)
         stamp.touch()
     found = sorted(directory.glob("*.jar"))
-    if len(found) != len(_WANTED.split(",")):
+    if len(found) != len(_VERSIONS):
         names = ", ".join(path.name for path in found)
-        raise JarsError(f"{directory} should hold one jar each of {_WANTED}, and holds: {names}")
+        raise JarsError(f"{directory} should hold {len(_VERSIONS)} jars, and holds: {names}")
     return found
 
 
 def _bring(directory: Path) -> None:
     command = [
-        "mvn", "-q", "-B", "-f", str(_POM), f"-Dspark.version={SPARK_VERSION}",
-        "dependency:copy-dependencies", f"-DincludeArtifactIds={_WANTED}",
-        "-DincludeScope=runtime", f"-DoutputDirectory={directory}",
+        "mvn", "-q", "-B", "-f", str(_POM),
+        *(f"-D{name}.version={version}" for name, version in _VERSIONS.items()),
+        "dependency:copy-dependencies", f"-DoutputDirectory={directory}",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
@@ -60,7 +62,7 @@ def _bring(directory: Path) -> None:
 
 
 def _stamp() -> Path:
-    return CACHE / f"spark-sql-kafka-{SPARK_VERSION}" / "complete"
+    return CACHE / f"spark-sql-kafka-{CONNECTOR_VERSION}" / "complete"
 
 
 if __name__ == "__main__":
