@@ -72,17 +72,17 @@ def encode_records(
             raise OverflowError(f"timestamp {timestamp} does not fit 64 bits")
         previous = delta
         body = bytearray(1)
-        _write_varint(body, _wrap(timestamp - base_timestamp))
-        _write_varint(body, delta)
+        write_varint(body, _wrap(timestamp - base_timestamp))
+        write_varint(body, delta)
         _write_bytes(body, key)
         _write_bytes(body, value)
-        _write_varint(body, len(headers))
+        write_varint(body, len(headers))
         for name, content in headers:
             _write_bytes(body, name.encode("utf-8", "surrogateescape"))
             _write_bytes(body, content)
         if len(body) > _INT32_MAX:
             raise ValueError("a record of more than 2^31 bytes")
-        _write_varint(out, len(body))
+        write_varint(out, len(body))
         out += body
     return bytes(out)
 
@@ -110,32 +110,32 @@ def _read_all(data: Buffer, count: int, last_offset_delta: int) -> Iterator[Fiel
 
 def _read_record(raw: bytes, position: int) -> tuple[int, Fields]:
     """Where the record ends, and its fields with the two deltas in front."""
-    length, position = _read_varint(raw, position, len(raw))
+    length, position = read_varint(raw, position, len(raw))
     if not 0 < length <= len(raw) - position:
         raise DecodeError("its length is not what follows")
     end = position + length
     # The attributes of a record are unused so far: they are skipped.
     timestamp_delta, position = _read_varlong(raw, position + 1, end)
-    offset_delta, position = _read_varint(raw, position, end)
-    key, position = _read_bytes(raw, position, end)
-    value, position = _read_bytes(raw, position, end)
-    count, position = _read_varint(raw, position, end)
+    offset_delta, position = read_varint(raw, position, end)
+    key, position = read_bytes(raw, position, end)
+    value, position = read_bytes(raw, position, end)
+    count, position = read_varint(raw, position, end)
     if not 0 <= count <= (end - position) // _HEADER_BYTES_MIN:
         raise DecodeError("its count of headers is not what follows")
     headers: list[Header] = []
     for _ in range(count):
-        name, position = _read_bytes(raw, position, end)
+        name, position = read_bytes(raw, position, end)
         if name is None:
             raise DecodeError("a header without a key")
-        content, position = _read_bytes(raw, position, end)
+        content, position = read_bytes(raw, position, end)
         headers.append((name.decode("utf-8", "surrogateescape"), content))
     if position != end:
         raise DecodeError("it is longer than its fields")
     return position, (offset_delta, timestamp_delta, key, value, headers)
 
 
-def _read_bytes(raw: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = _read_varint(raw, position, end)
+def read_bytes(raw: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(raw, position, end)
     if size == -1:
         return None, position
     if not 0 <= size <= end - position:
@@ -143,7 +143,7 @@ def _read_bytes(raw: bytes, position: int, end: int) -> tuple[bytes | None, int]
     return raw[position : position + size], position + size
 
 
-def _read_varint(raw: bytes, position: int, end: int) -> tuple[int, int]:
+def read_varint(raw: bytes, position: int, end: int) -> tuple[int, int]:
     """At most five bytes and 32 bits."""
     if position < end and (byte := raw[position]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -171,7 +171,7 @@ def _read_zigzag(raw: bytes, position: int, end: int, bits: int) -> tuple[int, i
     raise DecodeError("a number is too large")
 
 
-def _write_varint(out: bytearray, number: int) -> None:
+def write_varint(out: bytearray, number: int) -> None:
     zigzag = ((number << 1) ^ (number >> 63)) & _UINT64_MASK
     while zigzag > 0x7F:
         out.append(zigzag & 0x7F | 0x80)
@@ -185,7 +185,7 @@ def _write_bytes(out: bytearray, content: bytes | None) -> None:
         return
     # memoryview() refuses what is not bytes; bytes(5) would silently be five zeros.
     view = memoryview(content)
-    _write_varint(out, view.nbytes)
+    write_varint(out, view.nbytes)
     out += view
 
 
@@ -274,11 +274,11 @@ def rebase_records(data: Buffer, count: int, shift: int) -> bytes:
     for _, start, end in _spans(raw, count):
         delta, rest = _read_varlong(raw, start + 1, end)
         body = bytearray(raw[start : start + 1])
-        _write_varint(body, _wrap(delta + shift))
+        write_varint(body, _wrap(delta + shift))
         body += raw[rest:end]
         if len(body) > _INT32_MAX:
             raise ValueError("a record of more than 2^31 bytes")
-        _write_varint(out, len(body))
+        write_varint(out, len(body))
         out += body
     return bytes(out)
 
@@ -296,7 +296,7 @@ def _spans(raw: bytes, count: int) -> Iterator[tuple[int, int, int]]:
     for index in range(count):
         begin = position
         try:
-            length, start = _read_varint(raw, position, len(raw))
+            length, start = read_varint(raw, position, len(raw))
             if not 0 < length <= len(raw) - start:
                 raise DecodeError("its length is not what follows")
         except DecodeError as error:
