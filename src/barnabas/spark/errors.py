@@ -28,3 +28,11 @@ class SharedPartitionError(SparkJobError):
 
 class FencedError(SparkJobError):
     """A newer run of the same query has taken over."""
+
+
+class UnknownTopicError(SparkJobError):
+    """A topic, or a partition of one, does not exist."""
+
+
+class NotAnsweredError(SparkJobError):
+    """The cluster could not do it within the time that was given; later it may."""
