@@ -9,14 +9,13 @@ from typing import Final, Literal, TypeVar
 from uuid import UUID
 
 from barnabas.link.broker import Broker
-from barnabas.model.check import require
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.cluster import configs, groups, offsets
 from barnabas.spark.cluster.connection import Connection
 from barnabas.spark.cluster.grouping import listed
 from barnabas.spark.cluster.links import Links
 from barnabas.spark.cluster.metadata import Metadata, Node, Topic, ask_metadata
-from barnabas.spark.cluster.retrying import Patience, check, retrying
+from barnabas.spark.cluster.retrying import ASKED_AGAIN, Patience, check, retrying
 from barnabas.spark.errors import UnknownTopicError
 from barnabas.spark.places import Place
 from barnabas.wire.messages import newest_type
@@ -134,7 +133,7 @@ class Cluster:
                     else:
                         problems.append(KafkaError(code, str(place)))
             if problems:
-                raise problems[0]
+                raise min(problems, key=lambda problem: problem.code in ASKED_AGAIN)
             lost = [place for place in missing if place not in found]
             if lost:
                 raise KafkaError(ErrorCode.unknown_topic_or_partition, listed(lost))
@@ -206,7 +205,8 @@ class Cluster:
 
     def _refresh(self, topics: Collection[str] | None) -> Metadata:
         known = ask_metadata(self.any_broker(), topics)
-        require(bool(known.nodes), "metadata without a broker")
+        if not known.nodes:
+            raise KafkaError(ErrorCode.broker_not_available, "a broker that is not ready yet")
         self._nodes = known.nodes
         self._topics.update(known.topics)
         return known

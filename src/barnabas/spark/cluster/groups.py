@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.link.broker import Broker
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.cluster.grouping import by_topic
 from barnabas.spark.cluster.retrying import check
 from barnabas.spark.places import Place
@@ -18,6 +18,9 @@ OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9
 _BY_NAME: Final = 9
 """The newest version of both that calls topics by their names; the next one takes ids alone."""
+
+_STABLE_FROM: Final = 7
+"""The first version of OffsetFetch that can wait for open transactions."""
 
 _NOT_COMMITTED: Final = -1
 
@@ -85,6 +88,8 @@ def committed_offsets(
     asked = request(groups=(group_type(group_id=group, topics=topics),), require_stable=stable)
 
     def attempt(broker: Broker) -> dict[Place, tuple[int, str]]:
+        if stable and broker.version(OFFSET_FETCH) < _STABLE_FROM:
+            raise KafkaError(ErrorCode.unsupported_version)
         (found,) = broker.ask(OFFSET_FETCH, asked, at_most=_BY_NAME).groups
         if found.error_code is ErrorCode.group_id_not_found:
             return {}

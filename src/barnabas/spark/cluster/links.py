@@ -5,12 +5,15 @@ import socket
 import ssl
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Final
 
 from barnabas.link.broker import Broker
 from barnabas.link.sync import Link
 from barnabas.model.errors import DecodeError
 from barnabas.spark.cluster.connection import Connection, Server
 from barnabas.spark.errors import SparkJobError
+
+_METADATA: Final = 3
 
 
 class Links:
@@ -39,7 +42,10 @@ class Links:
         try:
             broker = self._open(server)
         except OSError as problem:
-            raise ConnectionError(f"{server} can not be reached ({_words(problem)})") from problem
+            where = str(server)
+            if server not in self._connection.servers:
+                where += ", where a broker says that it listens (advertised.listeners),"
+            raise ConnectionError(f"{where} can not be reached: {_words(problem)}") from problem
         self._kept[server] = broker
         return broker
 
@@ -108,9 +114,6 @@ class Links:
                 "port, and whether kafka.security.protocol should be SSL."
             ) from problem
         return broker
-
-
-_METADATA = 3
 
 
 def _words(problem: Exception) -> str:

@@ -132,9 +132,14 @@ def commit_offsets_in(
     producer: Producer,
     group: str,
     offsets: Mapping[Place, tuple[int, str]],
+    *,
+    newest: bool | None = None,
 ) -> None:
-    """Offsets and their metadata, which become the group's when the transaction commits."""
-    newest = uses_newest_protocol(cluster)
+    """Offsets and their metadata, which become the group's when the transaction commits.
+
+    `newest` is the protocol in which the transaction was begun; the cluster's, if not told.
+    """
+    newest = uses_newest_protocol(cluster) if newest is None else newest
     if not newest:
         _add_offsets(cluster, transactional_id, producer, group)
     request = newest_type(TXN_OFFSET_COMMIT, "request")
@@ -186,13 +191,20 @@ def _add_offsets(cluster: "Cluster", transactional_id: str, producer: Producer, 
     )
 
 
-def end(cluster: "Cluster", transactional_id: str, producer: Producer, *, commit: bool) -> Producer:
-    """Commit or abort; the producer as it may go on writing.
+def end(
+    cluster: "Cluster",
+    transactional_id: str,
+    producer: Producer,
+    *,
+    commit: bool,
+    newest: bool | None = None,
+) -> Producer:
+    """Commit or abort; the producer as it may go on writing. `newest` as above.
 
     FencedError, or a SparkJobError after patience_s, leaves open whether it was done: the
     offsets committed in it tell.
     """
-    newest = uses_newest_protocol(cluster)
+    newest = uses_newest_protocol(cluster) if newest is None else newest
     asked = newest_type(END_TXN, "request")(
         transactional_id=transactional_id,
         producer_id=producer.id,
@@ -213,26 +225,30 @@ def end(cluster: "Cluster", transactional_id: str, producer: Producer, *, commit
 
 def active_producer(cluster: "Cluster", place: Place, producer_id: int) -> ActiveProducer | None:
     """What the leader of a partition remembers of a producer; None if it never wrote there."""
+    return active_producers(cluster, [place], producer_id)[place]
+
+
+def active_producers(
+    cluster: "Cluster", places: Collection[Place], producer_id: int
+) -> dict[Place, ActiveProducer | None]:
+    """The same of many partitions."""
     request = newest_type(DESCRIBE_PRODUCERS, "request")
     topic_type = element_type(request, "topics")
 
     def ask(
-        broker: Broker, places: list[Place]
+        broker: Broker, theirs: list[Place]
     ) -> Iterator[tuple[Place, ErrorCode, ActiveProducer | None]]:
         topics = tuple(
             topic_type(name=topic, partition_indexes=tuple(numbers))
-            for topic, numbers in by_topic(places).items()
+            for topic, numbers in by_topic(theirs).items()
         )
         for topic in broker.ask(DESCRIBE_PRODUCERS, request(topics=topics)).topics:
             for each in topic.partitions:
-                state = next(
-                    (
-                        ActiveProducer(known.producer_epoch, known.last_sequence)
-                        for known in each.active_producers
-                        if known.producer_id == producer_id
-                    ),
-                    None,
-                )
-                yield Place(topic.name, each.partition_index), each.error_code, state
+                states = {
+                    known.producer_id: ActiveProducer(known.producer_epoch, known.last_sequence)
+                    for known in each.active_producers
+                }
+                place = Place(topic.name, each.partition_index)
+                yield place, each.error_code, states.get(producer_id)
 
-    return cluster.ask_leaders(f"Asking who writes to {place}", [place], ask)[place]
+    return cluster.ask_leaders(f"Asking who writes to {listed(places)}", places, ask)
