@@ -13,7 +13,7 @@ help: ## Show what can be done here
 
 setup: $(STAMP) ## Install Barnabas and its development tools into .venv
 
-$(STAMP): pyproject.toml setup.py src/barnabas/wire/records/_codec.pyx
+$(STAMP): pyproject.toml setup.py $(wildcard src/barnabas/wire/records/*.pyx src/barnabas/wire/records/*.pxi)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'

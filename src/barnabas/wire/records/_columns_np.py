@@ -248,7 +248,13 @@ def _bodies(raw: bytes, count: int) -> tuple[_Array, _Array]:
     starts, ends = [], []
     position, size = 0, len(raw)
     for _ in range(count):
-        length, position = read_varint(raw, position, size)
+        # Two bytes are what most lengths have: read here, because calls are what costs.
+        if position + 1 < size and (low := raw[position]) >= 0x80 > (high := raw[position + 1]):
+            zigzag = low & 0x7F | high << 7
+            length = (zigzag >> 1) ^ -(zigzag & 1)
+            position += 2
+        else:
+            length, position = read_varint(raw, position, size)
         if not 0 < length <= size - position:
             raise DecodeError
         starts.append(position)
@@ -261,21 +267,24 @@ def _bodies(raw: bytes, count: int) -> tuple[_Array, _Array]:
 
 def _varints(octets: _Array, at: _Array, ends: _Array, bits: int) -> tuple[_Array, _Array]:
     """The numbers at these places, and the places behind them."""
-    at = at.copy()
-    zigzags = np.zeros(len(at), np.uint64)
-    going = np.arange(len(at))
-    shift = 0
+    if (at >= ends).any():
+        raise DecodeError
+    byte = octets[at]
+    at = at + 1
+    zigzags = (byte & 0x7F).astype(np.uint64)
+    going = np.flatnonzero(byte >= 0x80)
+    shift = 7
     while going.size:
         places = at[going]
         if shift >= bits or (places >= ends[going]).any():
             raise DecodeError
-        bytes_here = octets[places]
-        low = (bytes_here & 0x7F).astype(np.uint64)
+        byte = octets[places]
+        low = (byte & 0x7F).astype(np.uint64)
         if shift + 7 > bits and (low >> np.uint64(bits - shift)).any():
             raise DecodeError
         zigzags[going] |= low << np.uint64(shift)
         at[going] += 1
-        going = going[bytes_here >= 0x80]
+        going = going[byte >= 0x80]
         shift += 7
     halves = (zigzags >> np.uint64(1)).view(np.int64)
     return halves ^ -(zigzags & np.uint64(1)).view(np.int64), at
