@@ -7,7 +7,20 @@ import typer
 from typer.core import TyperGroup
 
 from barnabas import __version__
-from barnabas.cli import bench, broker, consume, doctor, group, log, produce, topic, txn, verify
+from barnabas.cli import (
+    bench,
+    broker,
+    consume,
+    doctor,
+    group,
+    log,
+    produce,
+    spark_cluster,
+    spark_run,
+    topic,
+    txn,
+    verify,
+)
 from barnabas.cli.ending import hang_up
 
 
@@ -43,6 +56,10 @@ app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(txn.app, name="txn")
 app.add_typer(log.app, name="log")
+app.command("spark-run", epilog=spark_run.EXAMPLES, context_settings=spark_run.SETTINGS)(
+    spark_run.spark_run
+)
+app.command("spark-cluster", epilog=spark_cluster.EXAMPLES)(spark_cluster.spark_cluster)
 app.command("verify", epilog=verify.EXAMPLES)(verify.verify)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(bench.app, name="bench")

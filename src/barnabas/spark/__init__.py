@@ -3,3 +3,33 @@
 Knows Spark, Arrow and Kafka's protocol as a client sees it. Does not know any room of the broker:
 it talks to a Barnabas, or to any other Kafka, over `link` alone.
 """
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from barnabas.spark.sessions import session, settings_for_jobs
+    from barnabas.spark.standalone import StandaloneCluster
+    from barnabas.spark.supervisor import keep_running
+    from barnabas.spark.to_topic import to_topic
+
+__all__ = ["StandaloneCluster", "keep_running", "session", "settings_for_jobs", "to_topic"]
+
+_HOMES: Final = {
+    "StandaloneCluster": "standalone",
+    "keep_running": "supervisor",
+    "session": "sessions",
+    "settings_for_jobs": "sessions",
+    "to_topic": "to_topic",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for only then: every task's process imports this room, too."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    # Over the module of the same name, which importing has put there.
+    globals()[name] = found
+    return found
