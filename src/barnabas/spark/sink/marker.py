@@ -1,0 +1,97 @@
+"""Who a sink is to the cluster, and which of its batches is known to be written.
+
+The marker of a batch is its number, committed as an offset inside the batch's own transaction: it
+is there if, and only if, the rows are. It is kept for partition 0 of every topic that the batch
+wrote to, in a consumer group that belongs to the sink alone; the highest one counts. So it needs
+no topic of its own, no place has to be agreed on before the rows are seen, and deleting one of
+several topics does not make the sink forget.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from barnabas.spark.cluster.cluster import Cluster
+from barnabas.spark.errors import SparkJobError
+from barnabas.spark.places import Place
+from barnabas.spark.sink.journal import local_path
+from barnabas.spark.sink.options import SinkOptions
+
+PREFIX: Final = "barnabas-spark-"
+_QUERY: Final = "queryId"
+_HASH_LETTERS: Final = 24
+"""96 bits: two checkpoints never share an identity by chance."""
+
+
+class Marker(NamedTuple):
+    """The newest batch of a sink that is committed, and the query that wrote it."""
+
+    batch_id: int
+    query_id: str
+    """Empty where a plain write, outside of any query, has made it."""
+
+
+def name_of_query_sink(options: SinkOptions) -> str:
+    """Transactional id and marker group of a streaming query's sink."""
+    if options.sink_id is not None:
+        return PREFIX + options.sink_id
+    if options.checkpoint is None:
+        raise SparkJobError(
+            "delivery=exactly-once needs to know which sink this is: set the option "
+            "checkpointLocation on the query itself (not only in Spark's settings), or sinkId."
+        )
+    location = local_path(options.checkpoint) or options.checkpoint.rstrip("/")
+    digest = hashlib.sha256(location.encode()).hexdigest()
+    return PREFIX + digest[:_HASH_LETTERS]
+
+
+def name_of_batch_sink(options: SinkOptions) -> str:
+    """Transactional id of one batch write, and its marker group if it has a batchId."""
+    if options.sink_id is not None:
+        return PREFIX + options.sink_id
+    if options.batch_id is not None:
+        raise SparkJobError(
+            "The option batchId says which write of a sink this is, so it needs the option sinkId "
+            "to say of which sink: set both, or neither."
+        )
+    return PREFIX + uuid.uuid4().hex
+
+
+def last_marker(cluster: Cluster, sink: str) -> Marker | None:
+    """The newest batch that is committed; to be asked after the sink has been taken over.
+
+    Taking over waits for the end of every earlier transaction, so nothing is pending any more.
+    """
+    markers = [
+        Marker(offset, _query_of(metadata))
+        for offset, metadata in cluster.committed_offsets(sink, None, stable=True).values()
+    ]
+    return max(markers, default=None)
+
+
+def marker_offsets(topics: Iterable[str], marker: Marker) -> dict[Place, tuple[int, str]]:
+    """What to commit for a batch that wrote to these topics."""
+    metadata = json.dumps({_QUERY: marker.query_id})
+    return {Place(topic, 0): (marker.batch_id, metadata) for topic in topics}
+
+
+def check_query(sink: str, last: Marker | None, query_id: str) -> None:
+    """SparkJobError where the marker is another query's: batch numbers would mean nothing."""
+    if last is None or not last.query_id or not query_id or last.query_id == query_id:
+        return
+    raise SparkJobError(
+        f"The sink {sink.removeprefix(PREFIX)} belongs to the query {last.query_id}, which has "
+        f"written up to batch {last.batch_id}, and this is the query {query_id}, so its checkpoint "
+        "is another one, or was deleted: go on with the query's own checkpoint, or set the option "
+        f"sinkId to a new name (or delete the group {sink}) to write everything once more."
+    )
+
+
+def _query_of(metadata: str) -> str:
+    try:
+        found = json.loads(metadata)
+    except json.JSONDecodeError:
+        return ""
+    return str(found.get(_QUERY, "")) if isinstance(found, dict) else ""
