@@ -1,17 +1,17 @@
-"""The batch readers: one range of offsets for each partition, decided once, on the driver."""
+"""The batch reader: one range of offsets for each partition, decided once, on the driver."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from barnabas.spark.cluster.cluster import Cluster, cluster_of
 from barnabas.spark.errors import SparkJobError
 from barnabas.spark.places import Place, Span
 from barnabas.spark.source.continuity import spans_there
+from barnabas.spark.source.filters import Wanted
 from barnabas.spark.source.options import SourceOptions
 from barnabas.spark.source.planning import plan
-from barnabas.spark.source.pushdown import Wanted
 from barnabas.spark.source.sizes import Sizes
 from barnabas.spark.source.starting import Edge, resolve
 from barnabas.spark.source.stream import plan_rule, read_partition
@@ -38,19 +38,6 @@ class BarnabasBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """In a task: the records of its spans."""
         return read_partition(self._options, partition)
-
-
-class PushdownBatchReader(BarnabasBatchReader):
-    """Reads only where rows that pass the query's filters can be (`pushdown=true`).
-
-    A class of its own, because Spark refuses every reader that can do this, filters or not,
-    unless `spark.sql.python.filterPushdown.enabled` is set.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        """Remember what they rule out. Spark checks every row again: a range is all we know."""
-        self._wanted = Wanted.of(filters)
-        return filters
 
 
 def ranges(cluster: Cluster, options: SourceOptions) -> list[Span]:
