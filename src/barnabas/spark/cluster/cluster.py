@@ -261,7 +261,8 @@ class Cluster:
     ) -> dict[Place, tuple[int, str]]:
         """Offset and metadata of what the group has committed, of all places with None.
 
-        `stable` waits for the end of transactions that commit offsets too.
+        `stable` waits for the end of transactions that commit offsets of these places. Brokers
+        do so only for places that are named, or that have an offset already.
         """
         return groups.committed_offsets(self, group, places, stable=stable)
 

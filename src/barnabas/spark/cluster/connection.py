@@ -1,5 +1,6 @@
 """How to reach a cluster: what a job's `kafka.*` options say about it, and nothing else."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -24,6 +25,10 @@ CONNECTION_OPTIONS: Final = TLS_OPTIONS | {
 }
 """Every option that is read here, as Spark hands it over: in lower case."""
 
+_SERVER: Final = re.compile(
+    # Kafka's own clients take the name of a listener in front, too.
+    r"(?:[A-Za-z]\w*://)?(?P<host>\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+):(?P<port>[0-9]{1,5})"
+)
 _LIKE_THIS: Final = "for instance broker1:9092,broker2:9092"
 
 
@@ -47,13 +52,16 @@ class Connection:
     request_timeout_s: float = 30.0
     connect_timeout_s: float = 10.0
     patience_s: float = 60.0
-    """How long to ask again when a broker is away, a leader is missing or a transaction ends."""
+    """How long to ask again when a broker is away, a leader is missing or a transaction ends.
+
+    A question that is asked by then still has its own time for an answer.
+    """
     tls: Tls | None = None
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> "Connection":
         """From Kafka's options, their names in lower case; SparkJobError for what can not be."""
-        if not options.get(_SERVERS, "").strip():
+        if not options.get(_SERVERS, "").strip(" ,"):
             raise SparkJobError(f"The option {_SERVERS} is missing: {_LIKE_THIS}.")
         for name in options:
             if name.startswith("kafka.sasl."):
@@ -75,17 +83,14 @@ class Connection:
 def parse_servers(text: str) -> tuple[Server, ...]:
     """`host:port,host:port`; SparkJobError that quotes what is not."""
     servers = []
-    for part in text.split(","):
-        entry = part.strip()
-        # Kafka's own clients take the name of a listener in front, too.
-        host, colon, port = entry.rpartition("://")[2].rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        digits = port.isascii() and port.isdigit()
-        if not (host and colon and digits and 0 < int(port) < 65_536):
+    for entry in filter(None, map(str.strip, text.split(","))):
+        found = _SERVER.fullmatch(entry)
+        if found is None or not 0 < int(found["port"]) < 65_536:
             raise SparkJobError(
                 f"{_SERVERS} is {text!r}, and {entry!r} in it is not host:port: {_LIKE_THIS}."
             )
-        servers.append(Server(host, int(port)))
+        host = found["host"].removeprefix("[").removesuffix("]")
+        servers.append(Server(host, int(found["port"])))
     return tuple(dict.fromkeys(servers))
 
 

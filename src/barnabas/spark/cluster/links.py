@@ -93,8 +93,8 @@ class Links:
                 server.host,
                 server.port,
                 client_id=connection.client_id,
-                timeout_s=min(connection.request_timeout_s, connection.patience_s),
-                connect_timeout_s=min(connection.connect_timeout_s, connection.patience_s),
+                timeout_s=connection.request_timeout_s,
+                connect_timeout_s=connection.connect_timeout_s,
                 tls=self._tls,
             )
             broker = Broker(link)
@@ -117,6 +117,8 @@ class Links:
 
 
 def _words(problem: Exception) -> str:
+    if isinstance(problem, ssl.SSLEOFError | ConnectionResetError):
+        return "it hung up at once, as one does who expects TLS, or does not"
     if isinstance(problem, TimeoutError):
         return "no answer in time"
     if isinstance(problem, OSError) and problem.strerror:

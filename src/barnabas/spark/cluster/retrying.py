@@ -172,8 +172,10 @@ def said(problem: Exception) -> str:
         advice = _SENTENCES.get(problem.code) or problem.message
         name = name_of(problem.code)
         return f"{name}, {advice}" if advice else name
-    if isinstance(problem, TimeoutError) and not str(problem):
+    if isinstance(problem, TimeoutError):
         return "no answer in time"
+    if isinstance(problem, ConnectionResetError):
+        return "the broker hangs up, as one does that wants SASL"
     return str(problem) or type(problem).__name__
 
 
