@@ -89,10 +89,10 @@ class _Table:
             fields.append(b"\0")
         else:
             self._add_headers(fields, *bounds)
-        body = b"".join(fields)
-        if len(body) > _INT32_MAX:
+        # Before they are copied: it may be a great deal.
+        if sum(map(len, fields)) > _INT32_MAX:
             raise ValueError("a record of more than 2^31 bytes")
-        return body
+        return b"".join(fields)
 
     def _add_headers(self, fields: list[Buffer], begin: int, end: int) -> None:
         if not 0 <= begin <= end <= min(self._names.count, self._contents.count):
