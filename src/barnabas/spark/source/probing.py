@@ -42,6 +42,7 @@ def _sound_from(lane: Lane, cursor: Cursor, offset: int) -> int | None:
     if result.error == ErrorCode.corrupt_message.value:
         return None
     examined = examine(memoryview(result.records or b""), offset, cursor.end)
-    if examined.damage is not None and not examined.batches:
-        return None
-    return examined.batches[0].header.base_offset if examined.batches else offset
+    if examined.batches:
+        return examined.batches[0].header.base_offset
+    # The first batch always comes whole: one that is cut short says a wrong length.
+    return None if examined.damage is not None or examined.missing_bytes else offset
