@@ -58,7 +58,7 @@ class RowWriter:
         for batch in batches:
             if not batch.num_rows:
                 continue
-            if len(self._needed) < batch.num_columns:
+            if self._needed != list(range(batch.num_columns)):
                 batch = batch.select(self._needed)  # noqa: PLW2901
             more = batch.nbytes
             if gathered and size + more > self._window_bytes:
