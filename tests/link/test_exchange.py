@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.link import exchange as exchange_module
 from barnabas.link.exchange import Exchange, FrameReader, Question
 from barnabas.model.errors import DecodeError
 from barnabas.wire.headers import parse_request_header, response_header
@@ -27,6 +28,33 @@ def test_frames_come_out_however_they_went_in(frames: list[bytes], sizes: list[i
         found += [bytes(frame) for frame in reader.feed(stream[position : position + size])]
         position += size
         turn += 1
+    assert found == frames
+    assert reader.bytes_missing == 4
+
+
+@settings(deadline=None)
+@given(bodies, st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1))
+def test_large_frames_are_written_where_they_belong(
+    frames: list[bytes], sizes: list[tuple[int, bool]]
+) -> None:
+    stream = b"".join(framed(frame) for frame in frames)
+    reader = FrameReader()
+    found = []
+    position = turn = 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(exchange_module, "_LARGE_BYTES", 20)
+        while position < len(stream):
+            size, by_room = sizes[turn % len(sizes)]
+            room = reader.room if by_room else None
+            if room is None:
+                came = reader.feed(stream[position : position + size])
+            else:
+                size = min(size, len(room))
+                room[:size] = stream[position : position + size]
+                came = reader.filled(size)
+            found += [bytes(frame) for frame in came]
+            position += size
+            turn += 1
     assert found == frames
     assert reader.bytes_missing == 4
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from barnabas.model import limits
+from barnabas.model.check import require
 from barnabas.model.errors import DecodeError
 from barnabas.wire.headers import parse_response_header, request_header
 from barnabas.wire.primitives import INT32
@@ -17,6 +18,8 @@ Piece = bytes | bytearray | memoryview
 
 _LENGTH_BYTES: Final = 4
 _CORRELATION_IDS: Final = 2**31
+_LARGE_BYTES: Final = 256 * 1024
+"""From here on copying a frame about costs more than asking the system for memory of its own."""
 
 
 class FrameReader:
@@ -26,11 +29,29 @@ class FrameReader:
         self._frame_bytes_max = frame_bytes_max
         self._pending = bytearray()
         self._wanted = _LENGTH_BYTES
+        self._large: bytearray | None = None
+        self._filled = 0
 
     @property
     def bytes_missing(self) -> int:
         """How many bytes the frame that has begun still lacks."""
+        if self._large is not None:
+            return len(self._large) - self._filled
         return self._wanted - len(self._pending)
+
+    @property
+    def room(self) -> memoryview | None:
+        """Where the rest of a large frame belongs, for a socket to write to; see `filled`."""
+        return None if self._large is None else memoryview(self._large)[self._filled :]
+
+    def filled(self, count: int) -> list[memoryview]:
+        """So many bytes were written to `room`; the frame, if it is complete with them."""
+        require(self._large is not None, "only a large frame has room")
+        self._filled += count
+        if self._large is None or self._filled < len(self._large):
+            return []
+        frame, self._large, self._filled = memoryview(self._large), None, 0
+        return [frame.toreadonly()]
 
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that are complete with `data`; what is left over waits for more.
@@ -38,14 +59,18 @@ class FrameReader:
         Frames that lie whole in `data` are views of it. DecodeError for a length no broker
         sends, which mostly means that the peer is no broker.
         """
+        frames: list[memoryview] = []
+        if (room := self.room) is not None:
+            room[: len(data)] = data[: len(room)]
+            frames = self.filled(min(len(data), len(room)))
+            data = data[len(room) :]
         if self._pending:
             self._pending += data
             if len(self._pending) < self._wanted:
-                return []
+                return frames
             data = bytes(self._pending)
             self._pending.clear()
         view = memoryview(data)
-        frames = []
         position = 0
         while True:
             self._wanted = _LENGTH_BYTES
@@ -56,8 +81,18 @@ class FrameReader:
                 break
             frames.append(view[position + _LENGTH_BYTES : end])
             position = end
-        self._pending += view[position:]
+        self._keep(view[position:])
         return frames
+
+    def _keep(self, rest: memoryview) -> None:
+        """The beginning of a frame. A large one gets its own memory, so as to be copied once."""
+        if self._wanted < _LARGE_BYTES:
+            self._pending += rest
+            return
+        self._large = bytearray(self._wanted - _LENGTH_BYTES)
+        self._wanted = _LENGTH_BYTES
+        self._filled = len(rest) - _LENGTH_BYTES
+        self._large[: self._filled] = rest[_LENGTH_BYTES:]
 
     def _frame_length(self, view: memoryview, position: int) -> int:
         length: int = INT32.unpack_from(view, position)[0]
@@ -120,6 +155,15 @@ class Exchange:
         if answered:
             self._open.append(question)
         return [INT32.pack(length) + header, *body]
+
+    @property
+    def room(self) -> memoryview | None:
+        """Where the rest of a large answer belongs, for a socket to write to; see `filled`."""
+        return self._frames.room
+
+    def filled(self, count: int) -> list[Answer]:
+        """So many bytes were written to `room`; the answer, if it is complete with them."""
+        return [self._match(frame) for frame in self._frames.filled(count)]
 
     def receive(self, data: bytes) -> list[Answer]:
         """The answers that are complete with `data`, in the order of their questions."""

@@ -23,7 +23,6 @@ from barnabas.wire.produce_client import (
 _RECEIVE_BYTES: Final = 64 * 1024
 """Enough for most answers, and still cheap to allocate."""
 
-_RECEIVE_BYTES_MAX: Final = 1024 * 1024
 _PIECES_AT_ONCE: Final = 512
 """Fewer than any system's IOV_MAX."""
 
@@ -113,9 +112,15 @@ class Link:
     def receive_frame(self) -> Answer:
         """The answer to the oldest request that has not been answered."""
         while not self._answers:
-            missing = self._exchange.bytes_missing
-            data = self._socket.recv(min(max(missing, _RECEIVE_BYTES), _RECEIVE_BYTES_MAX))
-            if not data:
-                raise ConnectionResetError("the broker has hung up")
-            self._answers.extend(self._exchange.receive(data))
+            self._answers.extend(self._receive_some())
         return self._answers.popleft()
+
+    def _receive_some(self) -> list[Answer]:
+        room = self._exchange.room
+        if room is not None:
+            count = self._socket.recv_into(room)
+            if count:
+                return self._exchange.filled(count)
+        elif data := self._socket.recv(_RECEIVE_BYTES):
+            return self._exchange.receive(data)
+        raise ConnectionResetError("the broker has hung up")
