@@ -23,6 +23,7 @@ from barnabas.wire.records.compression import (
     NONE,
     SNAPPY,
     ZSTD,
+    Expander,
     compress,
     decompress,
 )
@@ -77,6 +78,20 @@ def test_the_limit_is_exact(codec: int) -> None:
     for limit in (len(data) - 1, 10, 0):
         with pytest.raises(DecodeError):
             decompress(codec, packed, limit)
+
+
+def test_one_expander_takes_batch_after_batch() -> None:
+    """Whatever came before, be it larger, of another codec, or refused."""
+    expander = Expander(1000)
+    for size in (1000, 3, 0, 1000, 500):
+        for codec in (NONE, *REAL_CODECS):
+            data = bytes(range(size % 256)) + b"x" * (size - size % 256)
+            assert expander.expand(codec, memoryview(compress(codec, data))).tobytes() == data
+            if codec != NONE:
+                with pytest.raises(DecodeError):
+                    expander.expand(codec, memoryview(compress(codec, bytes(1001))))
+                with pytest.raises(DecodeError):
+                    expander.expand(codec, memoryview(b"nonsense"))
 
 
 @codecs

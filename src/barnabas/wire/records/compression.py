@@ -47,22 +47,46 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
         if len(data) > limit:
             raise DecodeError(f"more than {limit} bytes of records")
         return bytes(data)
+    # A mapping can not be empty, hence at least one byte; the length is compared once more.
+    with mmap.mmap(-1, max(limit, 1)) as output:
+        return output[: _expand(codec, data, output, limit)]
+
+
+class Expander:
+    """Expands one batch after the other into the same memory, which is cheaper than new memory.
+
+    For readers of many batches. As with `decompress`, nothing expands past `limit`.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._output: mmap.mmap | None = None
+
+    def expand(self, codec: int, data: memoryview) -> memoryview:
+        """What `data` expands to, good until the next call; DecodeError as `decompress`."""
+        if codec == NONE:
+            return data
+        if self._output is None:
+            self._output = mmap.mmap(-1, max(self._limit, 1))
+        size = _expand(codec, data, self._output, self._limit)
+        return memoryview(self._output)[:size]
+
+
+def _expand(codec: int, data: Buffer, output: mmap.mmap, limit: int) -> int:
     expand = _EXPANDERS.get(codec)
     if expand is None:
         raise UnknownCodecError(f"there is no compression codec {codec}")
-    from cramjam import DecompressionError
+    import cramjam
 
-    # A mapping can not be empty, hence at least one byte; the length is compared once more below.
-    with mmap.mmap(-1, max(limit, 1)) as output:
-        try:
-            size = expand(data, output)
-        except DecompressionError as error:
-            raise DecodeError(
-                f"{CODEC_NAMES[codec]} data is corrupt or expands past {limit} bytes: {error}"
-            ) from error
-        if size > limit:
-            raise DecodeError(f"{CODEC_NAMES[codec]} data expands past {limit} bytes")
-        return output[:size]
+    try:
+        size = expand(data, output)
+    except cramjam.DecompressionError as error:
+        raise DecodeError(
+            f"{CODEC_NAMES[codec]} data is corrupt or expands past {limit} bytes: {error}"
+        ) from error
+    if size > limit:
+        raise DecodeError(f"{CODEC_NAMES[codec]} data expands past {limit} bytes")
+    return size
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
