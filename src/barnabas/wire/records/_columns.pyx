@@ -133,7 +133,11 @@ cdef int begin_column(Column* column) except -1:
 
 
 cdef object given_bits(Column* column):
-    return given(&column.bits, (column.count + 7) // 8) if column.nulls else None
+    if not column.nulls:
+        return None
+    if column.count & 7:
+        column.bits.start[column.count >> 3] &= <uint8_t>((1 << (column.count & 7)) - 1)
+    return given(&column.bits, (column.count + 7) // 8)
 
 
 cdef object given_variable(Column* column):

@@ -20,7 +20,7 @@ _UINT32_MASK: Final = 2**32 - 1
 class _Column:
     """A column to read from, with no trust in its offsets."""
 
-    def __init__(self, what: str, column: Variable | Nested) -> None:
+    def __init__(self, what: str, column: Variable | Nested, rows: int = 0) -> None:
         if column.start < 0:
             raise ValueError(f"the {what} start before their buffers")
         self._what = what
@@ -32,10 +32,8 @@ class _Column:
         if self._bits is not None:
             count = min(count, len(self._bits) * 8 - column.start)
         self.count = max(count, 0)
-
-    def check(self, rows: int) -> None:
         if rows > self.count:
-            raise ValueError(f"the {self._what} have {self.count} rows, not {rows}")
+            raise ValueError(f"the {what} have {self.count} rows, not {rows}")
 
     def bounds(self, index: int) -> tuple[int, int] | None:
         """Of an element that is there; None if it is null."""
@@ -65,12 +63,9 @@ class _Table:
     def __init__(
         self, rows: int, keys: Variable | None, values: Variable | None, headers: Nested | None
     ) -> None:
-        self._keys = None if keys is None else _Column("keys", keys)
-        self._values = None if values is None else _Column("values", values)
-        self._lists = None if headers is None else _Column("headers", headers)
-        for column in (self._keys, self._values, self._lists):
-            if column is not None:
-                column.check(rows)
+        self._keys = None if keys is None else _Column("keys", keys, rows)
+        self._values = None if values is None else _Column("values", values, rows)
+        self._lists = None if headers is None else _Column("headers", headers, rows)
         if headers is not None:
             self._names = _Column("header names", headers.names)
             self._contents = _Column("header values", headers.values)
@@ -195,8 +190,7 @@ def _partitions(
 ) -> bytearray:
     if rows < 0 or not 0 < partitions <= _INT32_MAX:
         raise ValueError(f"{rows} rows in {partitions} partitions can not be")
-    column = _Column("keys", keys)
-    column.check(rows)
+    column = _Column("keys", keys, rows)
     chosen = array("i")
     for row in range(rows):
         try:
