@@ -14,7 +14,7 @@ from barnabas.cli.client import addresses
 from barnabas.cli.output import readable_size
 from barnabas.link.sync import Link
 from barnabas.log.names import LOCK
-from barnabas.model.errors import DecodeError
+from barnabas.model.errors import BarnabasError, DecodeError
 from barnabas.ports.files import AlreadyLockedError
 from barnabas.wire.apis import API_VERSIONS
 from barnabas.world.files import DiskFiles
@@ -41,8 +41,9 @@ class Finding(NamedTuple):
 
 
 def check_machine() -> list[Finding]:
-    """Python, the libraries, descriptors and the clock."""
-    return [_python(), *map(_dependency, _DEPENDENCIES), _codec(), _descriptors(), _clock()]
+    """Python, the libraries, Spark and its Java, descriptors and the clock."""
+    libraries = [*map(_dependency, _DEPENDENCIES), _codec(), _spark()]
+    return [_python(), *libraries, _descriptors(), _clock()]
 
 
 def _python() -> Finding:
@@ -68,6 +69,22 @@ def _codec() -> Finding:
         "plain Python, about fifty times slower where records are looked into (log tools, "
         "compaction): install a C compiler and barnabas again",
     )
+
+
+def _spark() -> Finding:
+    from barnabas.spark.installation import check_installed
+    from barnabas.spark.java import find_java
+
+    try:
+        version = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return Finding("spark", "ok", "is not installed: `pip install 'barnabas[spark]'` brings it")
+    try:
+        check_installed()
+        java = find_java()
+    except BarnabasError as error:
+        return Finding("spark", "warning", str(error))
+    return Finding("spark", "ok", f"{version} on Java {java.version}")
 
 
 def _descriptors() -> Finding:

@@ -1,6 +1,5 @@
 """`barnabas spark-cluster`: a real Spark cluster on this machine, in the foreground."""
 
-import ipaddress
 import signal
 import sys
 import time
@@ -89,8 +88,10 @@ def spark_cluster(
 
 
 def _check_loopback(host: str, allow_insecure: bool) -> None:
+    from ipaddress import ip_address
+
     try:
-        is_here = ipaddress.ip_address(host).is_loopback
+        is_here = ip_address(host).is_loopback
     except ValueError:
         is_here = host == "localhost"
     if not is_here and not allow_insecure:

@@ -23,14 +23,14 @@ A job:
   keep_running(lambda: orders.writeStream.format("console")
                .option("checkpointLocation", "checkpoints/orders").start())
 """
-SETTINGS: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+SETTINGS: Final = {"allow_interspersed_args": False}
 """What comes after the job file belongs to the job."""
 
 
 def spark_run(
     job: Annotated[str, typer.Argument(metavar="JOB.py", help="A Python file.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGS...", help="Handed on to the job.")
+        list[str] | None, typer.Argument(metavar="ARG", help="Handed on to the job.")
     ] = None,
     master: Annotated[
         str | None,

@@ -12,9 +12,7 @@ from barnabas.spark.errors import SparkJobError
 LEAST_MAJOR: Final = 17
 """What Spark 4 is compiled for."""
 _ASK_S: Final = 60.0
-_VERSION: Final = re.compile(
-    r'version "(?:1\.)?((\d+)[^"]*)"|^\w+ ((\d+)[^ ]*) \d{4}-', re.MULTILINE
-)
+_VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _ADVICE: Final = (
     f"install Java {LEAST_MAJOR} or newer (such as openjdk-{LEAST_MAJOR}-jre-headless) or set "
     "JAVA_HOME to where one is"

@@ -148,7 +148,7 @@ def _adapt(
 ) -> "SparkSession":
     """Set in a running session what can be set there; SparkJobError for what had to be before."""
     at = running.sparkContext.master
-    late = [f"its master is {at}, not {master}"] if master not in (None, at) else []
+    late = [f"its master is {at} instead of {master}"] if master not in (None, at) else []
     for key, value in decided.items():
         now = running.conf.get(key, None)
         if now is None and key == "spark.speculation":
@@ -158,7 +158,7 @@ def _adapt(
         if running.conf.isModifiable(key):
             running.conf.set(key, value)
         elif key in chosen or key not in HELPFUL:
-            late.append(f"{key} is {'not set' if now is None else now}, not {value}")
+            late.append(f"{key} is {'unset' if now is None else now} instead of {value}")
     if late:
         raise SparkJobError(
             f"A Spark session is running, and {'; '.join(late)}: this can not be changed any more, "
