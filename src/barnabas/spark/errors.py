@@ -34,5 +34,5 @@ class UnknownTopicError(SparkJobError):
     """A topic, or a partition of one, does not exist."""
 
 
-class NotAnsweredError(SparkJobError):
+class NotAnsweredError(UnavailableError):
     """The cluster could not do it within the time that was given; later it may."""

@@ -15,6 +15,8 @@ from barnabas.wire.records.batch import HEADER_BYTES, BatchHeader, parse_header
 class OutOfOrderSequenceError(SparkJobError):
     """The partition misses batches before this one, or has others in their place."""
 
+    restart_helps = True
+
     def __init__(self, place: Place, sequence: int, said: str) -> None:
         super().__init__(
             f"The leader of {place} refuses the batch with sequence {sequence}, as others of this "
