@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SEEDS ?= 0-300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint bench bench-storage test-clients test-groups test-transactions test-groups-kill test-txn-kill test-kill test-sim test-fuzz clean
+.PHONY: help setup demo up test lint bench bench-storage bench-spark test-clients test-groups test-transactions test-groups-kill test-txn-kill test-kill test-sim test-fuzz clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -60,6 +60,9 @@ bench: $(STAMP) ## Compare the broker with the limit server; results go to bench
 bench-storage: $(STAMP) ## Speed with 20 GB stored, starts, 10,000 partitions, compaction of 5 GB under load (60 GB of disk, half an hour)
 	@$(BIN)/barnabas bench compaction --results bench/results
 	@$(BIN)/barnabas bench storage --results bench/results
+
+bench-spark: $(STAMP) ## Compare our Spark connector with Spark's own: rows a second and trigger times (ten minutes)
+	@$(BIN)/python -m bench.spark.run --out bench/results/spark.txt
 
 test-kill: $(STAMP) ## Kill a broker in mid-load, KILLS=30 times; check what it had acknowledged
 	@$(BIN)/python tests/chaos/kill_run.py --kills $(or $(KILLS),30) --out bench/results/kill-9.txt
