@@ -4,6 +4,8 @@ Knows Spark, Arrow and Kafka's protocol as a client sees it. Does not know any r
 it talks to a Barnabas, or to any other Kafka, over `link` alone.
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -29,7 +31,16 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    # Over the module of the same name, which importing has put there.
-    globals()[name] = found
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     return found
+
+
+class _Room(ModuleType):
+    """`to_topic` is the function, also after somebody has imported the file of that name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Room

@@ -143,6 +143,12 @@ def test_the_room_is_imported_without_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+    asked = (
+        "import barnabas.spark.to_topic; from barnabas.spark import to_topic\n"
+        "from barnabas.spark.to_topic import to_topic as same; print(to_topic is same)"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
     assert barnabas.spark.session is session
     with pytest.raises(AttributeError, match="sessoin"):
         barnabas.spark.sessoin  # noqa: B018 - a name that is not there
