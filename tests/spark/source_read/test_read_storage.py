@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.spark.source_read.reading_world import (
     rows_of,
 )
 
-from barnabas.spark.errors import DataLostError
+from barnabas.spark.errors import DataLostError, NotAnsweredError
 from barnabas.spark.places import Place, Span
 from barnabas.spark.source import reading
 from barnabas.spark.source.reading import read_spans
@@ -52,6 +53,19 @@ def test_a_broker_restarted_in_the_midst_of_reading(
             disk.stop()
             disk.start()
     assert [int(row.value or b"") for row in rows_of(batches)] == list(range(10_000))
+
+
+def test_a_broker_that_does_not_come_back(disk: Broker) -> None:
+    servers = disk.bootstrap_servers
+    topic = new_topic(servers)
+    produce(servers, topic, [b"x"])
+    options = options_for(servers, topic)
+    assert len(read(options, (topic, 0, 0, 1))) == 1
+    disk.stop()
+    impatient = replace(options, connection=replace(options.connection, patience_s=0.5))
+    for asked in (impatient, impatient):
+        with pytest.raises(NotAnsweredError, match="no broker can be reached"):
+            read(asked, (topic, 0, 0, 1))
 
 
 def test_records_deleted_between_planning_and_reading(disk: Broker) -> None:

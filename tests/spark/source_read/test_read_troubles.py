@@ -4,6 +4,7 @@ import itertools
 import logging
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.spark.source_read.meddler import Meddler, meddled_broker
@@ -17,7 +18,7 @@ from tests.spark.source_read.reading_world import (
 )
 
 from barnabas.model.errors import ErrorCode
-from barnabas.spark.errors import DataLostError, SparkJobError, UnavailableError
+from barnabas.spark.errors import DataLostError, NotAnsweredError, SparkJobError, UnavailableError
 from barnabas.wire.fetch import FetchPartitionResult
 from barnabas.wire.records.batch import parse_header, walk
 
@@ -118,6 +119,35 @@ def test_answers_cut_short_as_kafka_cuts_them(servers: str, topic: str, meddler:
 
     meddler.meddle = cut
     assert values_of(servers, topic, fetch_bytes=2000) == list(range(ROWS))
+
+
+def test_a_broker_that_only_sends_what_was_read_is_not_asked_for_ever(
+    servers: str, topic: str, meddler: Meddler
+) -> None:
+    first: list[bytes] = []
+
+    def stuck(_: str, result: FetchPartitionResult) -> FetchPartitionResult:
+        first.append(bytes(result.records or b""))
+        return result._replace(records=first[0])
+
+    meddler.meddle = stuck
+    options = options_for(servers, topic, fetch_bytes=700)
+    impatient = replace(options, connection=replace(options.connection, patience_s=1.0))
+    with pytest.raises(NotAnsweredError, match="before offset"):
+        read(impatient, (topic, 0, 0, ROWS))
+
+
+@pytest.mark.parametrize("size", [1, 60, 61])
+def test_answers_cut_in_the_first_header(
+    servers: str, topic: str, meddler: Meddler, size: int
+) -> None:
+    turns = itertools.count()
+    meddler.meddle = lambda _, result: (
+        result
+        if next(turns)
+        else result._replace(records=bytes(memoryview(result.records or b"")[:size]))
+    )
+    assert values_of(servers, topic, fetch_bytes=60) == list(range(ROWS))
 
 
 def flip(result: FetchPartitionResult, offset: int, at: int) -> FetchPartitionResult:

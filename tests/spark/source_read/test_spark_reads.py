@@ -1,4 +1,4 @@
-"""Spark finds `format("barnabas")` by itself, and reads what was written, in batches and streams."""
+"""Spark finds `format("barnabas")` by itself, and reads what was written: batch and stream."""
 
 from collections.abc import Callable
 from pathlib import Path

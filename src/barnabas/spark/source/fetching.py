@@ -164,8 +164,9 @@ class Fetcher:
                 portions.append(
                     Portion(cursor.place, data, examined.batches, result.aborted or (), cursor.end)
                 )
-            self._move(lane, cursor, examined)
-            if not data:
+            if data:
+                self._move(lane, cursor, examined)
+            else:
                 self._wait_for_records(cursor, result, answered)
         elif code is ErrorCode.offset_out_of_range:
             self._out_of_range(lane, cursor)
@@ -177,7 +178,8 @@ class Fetcher:
             self._lose([cursor], KafkaError(code, str(cursor.place)))
 
     def _move(self, lane: Lane, cursor: Cursor, examined: Examined) -> None:
-        if examined.next_offset > cursor.offset:
+        moved = examined.next_offset > cursor.offset
+        if moved:
             sizes = [batch.header.size for batch in examined.batches]
             if sizes:
                 covered = examined.batches[-1].header.last_offset + 1 - cursor.offset
@@ -190,6 +192,8 @@ class Fetcher:
             if examined.missing_bytes <= cursor.ask_bytes(self._options.fetch_bytes):
                 self._step_over(lane, cursor, Damage(cursor.offset, "it is cut short", None))
             cursor.want(examined.missing_bytes)
+        elif not moved:
+            raise DecodeError(f"records of {cursor.place} before offset {cursor.offset}")
 
     # What is not there
 

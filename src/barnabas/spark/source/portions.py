@@ -62,6 +62,8 @@ def examine(data: memoryview, offset: int, end: int) -> Examined:
     batches: list[Batch] = []
     size = len(data)
     at = 0
+    if 0 < size < HEADER_BYTES:
+        return Examined(batches, offset, None, HEADER_BYTES)
     while size - at >= HEADER_BYTES and offset < end:
         header = parse_header(data, at)
         if header.magic == MAGIC and header.length > 0 and at + header.size > size:
