@@ -25,7 +25,9 @@ KNOWN: Final[tuple[tuple[str, str], ...]] = (
 LAXER: Final[dict[str, str]] = {}
 """What only the official connector refuses, and why ours does it."""
 
-STRICTER: Final[dict[str, str]] = {}
+STRICTER: Final = {
+    "batch, an unknown partition": "the official connector reads nothing, and says nothing",
+}
 """What only ours refuses, and why."""
 
 

@@ -182,7 +182,8 @@ def in_short(text: str) -> str:
     """The sentence within the traces."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if re.search(r"(Error|Exception): \S", line)]
-    told = said[-1] if said else next((line for line in lines if line), "")
+    own = [line for line in said if "barnabas.spark.errors" in line]
+    told = own[0] if own else said[-1] if said else next((line for line in lines if line), "")
     return re.sub(r"^.*?(?:Error|Exception): ", "", told)[:300]
 
 
