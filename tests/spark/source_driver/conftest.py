@@ -12,4 +12,4 @@ from barnabas.testing import Broker
 def world(shared_broker: Broker) -> Iterator[World]:
     world = World(shared_broker.bootstrap_servers)
     yield world
-    world.cluster.close()
+    world.close()

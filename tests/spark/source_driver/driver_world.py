@@ -16,6 +16,7 @@ from barnabas.spark.places import Offsets, Place, Span
 from barnabas.spark.source.batch import BarnabasBatchReader
 from barnabas.spark.source.options import parse
 from barnabas.spark.source.planning import TaskSpans
+from barnabas.spark.source.progress import Progress
 from barnabas.spark.source.pushdown import PushdownBatchReader
 from barnabas.spark.source.stream import BarnabasStreamReader
 
@@ -28,7 +29,7 @@ class World:
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
-        self.admin = AdminClient({"bootstrap.servers": servers})
+        self.admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self.cluster: Cluster = cluster_of(
             Connection.from_options({"kafka.bootstrap.servers": servers})
         )
@@ -36,7 +37,15 @@ class World:
 
     def _meet_topics(self) -> None:
         """A producer without memories: librdkafka would not know yet that a topic has changed."""
-        self._producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
+        # Without a log: at the end it would tell of a broker that has gone.
+        config: dict[str, str | int] = {"bootstrap.servers": self.servers, "log_level": 0}
+        self._producer = Producer(config)
+
+    def close(self) -> None:
+        """Hang up: what readers have asked with, and what progress was committed with."""
+        self.cluster.close()
+        hasty = Progress(self.cluster.connection, None)._connection
+        cluster_of(hasty).close()
 
     def topic(self, partitions: int = 1, *, name: str | None = None, **config: str) -> str:
         """A new one; config keys with underscores for dots."""
