@@ -9,7 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,17 @@ print("sum", sum(row.id for row in rows), spark.sparkContext.master, flush=True)
 """
 
 
+@pytest.fixture
+def another_master() -> Iterator[None]:
+    """Somebody holds the port that every Spark master wants for submissions by HTTP."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            held.enter_context(socket.create_server(("127.0.0.1", 6066)))
+        yield
+
+
 @pytest.mark.timeout(2 * PATIENCE_S)
+@pytest.mark.usefixtures("another_master")
 def test_a_job_outlives_a_worker_and_nothing_outlives_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     small = ("--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false")

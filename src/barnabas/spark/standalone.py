@@ -1,5 +1,7 @@
 """A real Spark cluster on this machine, from the pip package: one master, some workers."""
 
+import contextlib
+import errno
 import http.client
 import json
 import os
@@ -112,6 +114,8 @@ class StandaloneCluster:
             raise SparkJobError(
                 f"A cluster has 1 to {_WORKERS_MAX} workers, with at least one core each."
             )
+        if ":" in host:
+            raise SparkJobError(f"{host} is an IPv6 address: use an IPv4 one, such as 127.0.0.1.")
         if not _MEMORY.fullmatch(memory):
             raise SparkJobError(f"{memory} is no amount of memory: write it as 512m or 2g.")
         self._wanted = workers
@@ -130,12 +134,12 @@ class StandaloneCluster:
     @property
     def master_url(self) -> str:
         """For `--master` and `session(master=…)`."""
-        return f"spark://{_bracketed(self._host)}:{self._port}"
+        return f"spark://{self._host}:{self._port}"
 
     @property
     def ui_url(self) -> str:
         """The master's page for people."""
-        return f"http://{_bracketed(self._host)}:{self._ui_port}"
+        return f"http://{self._host}:{self._ui_port}"
 
     def start(self) -> Self:
         """Start everything, and wait until the master counts every worker as alive."""
@@ -213,12 +217,10 @@ class StandaloneCluster:
         deadline = time.monotonic() + timeout_s
         while True:
             self._check_running()
-            try:
+            # It may not listen yet.
+            with contextlib.suppress(OSError):
                 if len(self.alive()) >= count:
                     return
-            except OSError:
-                # It does not listen yet.
-                pass
             if time.monotonic() > deadline:
                 raise SparkJobError(
                     f"After {timeout_s:.0f} s not all of {count} workers are there: look into the "
@@ -325,8 +327,9 @@ class StandaloneCluster:
             self._watchdog.watch(daemon.pid)
 
     def _environment(self, host: str) -> dict[str, str]:
-        # A master that quietly took the next port would not be found by anybody.
-        fixed = "-Dspark.port.maxRetries=0"
+        # A master that quietly took the next port would not be found by anybody; and one whose
+        # other door (for submissions by HTTP, which Python jobs can not use) is taken hangs.
+        fixed = "-Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false"
         tidy = "-Dspark.worker.cleanup.enabled=true"
         scratch = self.directory / "scratch"
         return os.environ | {
@@ -349,8 +352,7 @@ def _ended_at_once(daemon: Daemon) -> str:
 
 
 def _is_taken(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
+    with socket.socket(socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -359,7 +361,7 @@ def _is_taken(host: str, port: int) -> bool:
                 f"Port {port} may not be used by this user: take one above 1023."
             ) from error
         except OSError as error:
-            if error.errno == 98 or "in use" in str(error).lower():
+            if error.errno == errno.EADDRINUSE:
                 return True
             raise SparkJobError(
                 f"{host} is no address of this machine ({error.strerror}): use 127.0.0.1."
@@ -376,11 +378,6 @@ def _free_port(host: str, port: int, flag: str) -> int:
         )
     if port:
         return port
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
+    with socket.socket(socket.AF_INET) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

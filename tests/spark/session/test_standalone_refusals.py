@@ -16,6 +16,7 @@ from barnabas.spark.standalone import StandaloneCluster
         ({"workers": 0}, "1 to 200 workers"),
         ({"cores": 0}, "at least one core"),
         ({"memory": "lots"}, "lots is no amount of memory: write it as 512m or 2g"),
+        ({"host": "::1"}, "::1 is an IPv6 address: use an IPv4 one"),
         ({"host": "192.0.2.1"}, r"192\.0\.2\.1 is no address of this machine"),
     ],
 )
