@@ -24,7 +24,7 @@ from barnabas.spark.java import find_java
 from barnabas.spark.supervisor import Pauses
 from barnabas.spark.watchdog import POLITE_S, Watchdog, send
 
-_START_S: Final = 120.0
+_START_S: Final = 240.0
 _LOOK_S: Final = 0.1
 _ASK_S: Final = 10.0
 _UI_PORT: Final = 8080
