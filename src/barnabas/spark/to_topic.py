@@ -131,7 +131,10 @@ def _chooser(
             _learn_counts(connection, topics, counts)
             yield _of_each_topic(topics, spread, keys[0] if keys else None, partitioner, counts)
 
-    return arrow_udf(of_keys if count is not None else of_topics, "int")
+    # Their annotations tell Spark what kind of functions they are; its types do not know of it.
+    return arrow_udf(  # type: ignore[call-overload]
+        of_keys if count is not None else of_topics, "int"
+    )
 
 
 def hashed(keys: pa.Array, partitioner: Partitioner, count: int) -> pa.Array:

@@ -20,7 +20,8 @@ from barnabas.spark.sink.guard import describe_transaction
 from barnabas.testing import Broker
 from barnabas.wire.records.record import decode_batch
 
-WAIT_S = 120
+WAIT_S = 300
+pytestmark = pytest.mark.timeout(2 * WAIT_S)
 
 
 @pytest.fixture(scope="module")
