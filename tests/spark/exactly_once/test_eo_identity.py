@@ -129,6 +129,19 @@ def test_source_offsets_are_committed_with_the_rows_or_not_at_all(
     assert committed() == {source: 9}
 
 
+def test_a_batch_of_the_same_number_that_reads_other_offsets_is_not_skipped(
+    stage: Stage, servers: str, topic: str, tmp_path: Path
+) -> None:
+    make_topic(stage.cluster, topic)
+    query = Query(servers, topic=topic, checkpointlocation=str(tmp_path))
+    journal(tmp_path, 0, '{"in": {"0": 7}}')
+    query.run(0, A)
+    assert query.run(0, A)[0].written is None
+    journal(tmp_path, 0, '{"in": {"0": 8}}')
+    with pytest.raises(SparkJobError, match="go on with the newest checkpoint"):
+        query.run(0, A)
+
+
 def test_source_offsets_that_can_not_be_committed_are_told(
     stage: Stage, servers: str, topic: str, tmp_path: Path
 ) -> None:

@@ -43,9 +43,10 @@ from barnabas.spark.sink.guard import (
     gather,
     was_aborted,
 )
-from barnabas.spark.sink.journal import source_offsets
+from barnabas.spark.sink.journal import fingerprint, source_offsets
 from barnabas.spark.sink.marker import (
     Marker,
+    check_offsets,
     check_query,
     last_marker,
     marker_offsets,
@@ -174,9 +175,10 @@ class _ExactlyOnce:
         wrote = [message for message in messages if isinstance(message, TaskWrote)]
         require(len(wrote) == len(messages), "every task of a batch to be committed has reported")
         written = [each.written for each in wrote if each.written is not None]
-        if not written:
-            return
         begun = wrote[0].begun
+        if not written:
+            check_offsets(begun.sink, begun.last, fingerprint_of(self.options, batch_id))
+            return
         same = len(written) == len(wrote) and all(
             each.begun.producer == begun.producer for each in wrote
         )
@@ -295,7 +297,7 @@ def commit(
         check_transaction(cluster, begun.sink, begun.producer, written)
         if batch_id is not None and written:
             last_query = begun.last.query_id if begun.last is not None else ""
-            marker = Marker(batch_id, query_id or last_query)
+            marker = Marker(batch_id, query_id or last_query, fingerprint_of(options, batch_id))
             _commit_offsets(
                 cluster, begun, begun.sink, marker_offsets({p.topic for p in written}, marker)
             )
@@ -304,6 +306,13 @@ def commit(
         end(cluster, begun.sink, begun.producer, commit=True, newest=begun.newest)
     except (SparkJobError, KafkaError) as problem:
         raise explained(cluster, begun, problem) from problem
+
+
+def fingerprint_of(options: SinkOptions, batch_id: int | None) -> str:
+    """What the checkpoint says of a batch, in short; empty where it says nothing."""
+    if options.checkpoint is None or batch_id is None:
+        return ""
+    return fingerprint(options.checkpoint, batch_id)
 
 
 def _commit_offsets(

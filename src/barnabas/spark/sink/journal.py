@@ -5,6 +5,7 @@ the batch, then one line for each source: the source's offset as JSON, `-` for a
 none yet. From version 2 on a source's number or name and a colon stand before the JSON.
 """
 
+import hashlib
 import json
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _NAMED: Final = "v2"
 _VERSIONS: Final = ("v1", _NAMED)
 _LINES_BEFORE_SOURCES: Final = 2
+_HASH_LETTERS: Final = 16
 _JOURNAL_BYTES_MAX: Final = 64 * 1024 * 1024
 """Far more than the offsets of a hundred thousand partitions take."""
 
@@ -39,6 +41,19 @@ def source_offsets(checkpoint: str, batch_id: int) -> dict[Place, int]:
             "the sink's option sourceGroup out."
         ) from problem
     return parse_offsets(text, path)
+
+
+def fingerprint(checkpoint: str, batch_id: int) -> str:
+    """Tells whether two batches of one number are the same batch.
+
+    Empty where that is not known: the checkpoint is not on this machine's own files, or has no
+    such batch. Elsewhere it would cost every batch a round trip to a file server.
+    """
+    path = local_path(f"{checkpoint.rstrip('/')}/offsets/{batch_id}")
+    if path is None or not os.path.exists(path):
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read(_JOURNAL_BYTES_MAX)).hexdigest()[:_HASH_LETTERS]
 
 
 def parse_offsets(text: str, path: str) -> dict[Place, int]:

@@ -21,6 +21,7 @@ from barnabas.spark.sink.options import SinkOptions
 
 PREFIX: Final = "barnabas-spark-"
 _QUERY: Final = "queryId"
+_OFFSETS: Final = "offsets"
 _HASH_LETTERS: Final = 24
 """96 bits: two checkpoints never share an identity by chance."""
 
@@ -31,6 +32,8 @@ class Marker(NamedTuple):
     batch_id: int
     query_id: str
     """Empty where a plain write, outside of any query, has made it."""
+    offsets: str = ""
+    """Fingerprint of what the batch read from its sources; empty where it is not known."""
 
 
 def name_of_query_sink(options: SinkOptions) -> str:
@@ -65,7 +68,7 @@ def last_marker(cluster: Cluster, sink: str) -> Marker | None:
     Taking over waits for the end of every earlier transaction, so nothing is pending any more.
     """
     markers = [
-        Marker(offset, _query_of(metadata))
+        _marker(offset, metadata)
         for offset, metadata in cluster.committed_offsets(sink, None, stable=True).values()
     ]
     return max(markers, default=None)
@@ -73,7 +76,7 @@ def last_marker(cluster: Cluster, sink: str) -> Marker | None:
 
 def marker_offsets(topics: Iterable[str], marker: Marker) -> dict[Place, tuple[int, str]]:
     """What to commit for a batch that wrote to these topics."""
-    metadata = json.dumps({_QUERY: marker.query_id})
+    metadata = json.dumps({_QUERY: marker.query_id, _OFFSETS: marker.offsets})
     return {Place(topic, 0): (marker.batch_id, metadata) for topic in topics}
 
 
@@ -89,9 +92,23 @@ def check_query(sink: str, last: Marker | None, query_id: str) -> None:
     )
 
 
-def _query_of(metadata: str) -> str:
+def check_offsets(sink: str, last: Marker | None, offsets: str) -> None:
+    """SparkJobError where a batch that is skipped is not the one that was committed."""
+    if last is None or not last.offsets or not offsets or last.offsets == offsets:
+        return
+    raise SparkJobError(
+        f"The sink {sink.removeprefix(PREFIX)} has committed batch {last.batch_id} of this query, "
+        "but the checkpoint has a batch of that number which reads other offsets, as after going "
+        "back to a copy of it: go on with the newest checkpoint, or set the option sinkId to a new "
+        "name to write everything from here on once more."
+    )
+
+
+def _marker(batch_id: int, metadata: str) -> Marker:
     try:
         found = json.loads(metadata)
     except json.JSONDecodeError:
-        return ""
-    return str(found.get(_QUERY, "")) if isinstance(found, dict) else ""
+        found = None
+    if not isinstance(found, dict):
+        return Marker(batch_id, "")
+    return Marker(batch_id, str(found.get(_QUERY, "")), str(found.get(_OFFSETS, "")))
