@@ -113,8 +113,6 @@ def main() -> None:
         "spark.driver.memory": "1g",
         # Executors are killed many times a minute: none of that is a reason to give up.
         "spark.deploy.maxExecutorRetries": "-1",
-        "spark.network.timeout": "30s",
-        "spark.executor.heartbeatInterval": "5s",
     }
     spark = session("spark-kills", master=orders.master, settings=settings)
     spark.sparkContext.setLogLevel("ERROR")

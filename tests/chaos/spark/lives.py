@@ -108,7 +108,8 @@ class SparkLives:
         known = set(self.kafka.topic_names())
         wanted = [NewTopic(each, PARTITIONS) for each in (INPUT, OUTPUT) if each not in known]
         if wanted:
-            for made in AdminClient({"bootstrap.servers": servers}).create_topics(wanted).values():
+            admin = AdminClient({"bootstrap.servers": servers})
+            for made in admin.create_topics(wanted).values():
                 made.result(30)
 
     def behind(self) -> int:
@@ -133,7 +134,7 @@ class SparkLives:
         """Wait for the job to have got on, for the right moment, and hit."""
         began = time.monotonic()
         before = self.strikes[-1].committed if self.strikes else 0
-        committed = self.watch.progressed(before, _PROGRESS_S_MAX)
+        committed = self.watch.progressed(before, _PROGRESS_S_MAX, self._check_driver)
         aims = (Moment.COMMITTED,) if self.plan.forgetful else _AIMS
         moment = aims[len(self.strikes) % len(aims)]
         if target == "shuffle":
@@ -144,6 +145,11 @@ class SparkLives:
         strike = Strike(target, moment.value, time.monotonic() - began, committed)
         self.strikes.append(strike)
         return strike
+
+    def _check_driver(self) -> None:
+        """It is killed at times, and never ends by itself."""
+        if self.driver.ended is not None:
+            raise AssertionError(f"the driver ended with {self.driver.ended}: see driver.log")
 
     def _hit(self, target: str, moment: Moment) -> None:
         for _ in range(_STRIKE_TRIES):
@@ -200,6 +206,7 @@ class SparkLives:
         deadline = time.monotonic() + _PROGRESS_S_MAX
         left = self.behind()
         while left > 0:
+            self._check_driver()
             now = self.behind()
             if now < left:
                 left, deadline = now, time.monotonic() + _PROGRESS_S_MAX

@@ -1,6 +1,7 @@
 """When to strike: what the output's partitions tell of the transaction that is being written."""
 
 import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
@@ -47,10 +48,11 @@ class Watch:
             time.sleep(_LOOK_S)
         return False
 
-    def progressed(self, since: int, wait_s: float) -> int:
-        """Wait until more than `since` is stable; how much is."""
+    def progressed(self, since: int, wait_s: float, check: Callable[[], None]) -> int:
+        """Wait until more than `since` is stable; how much is. `check` ends a wait in vain."""
         deadline = time.monotonic() + wait_s
         while True:
+            check()
             stable, _ = self._patiently_ends(deadline)
             if stable > since:
                 return stable
