@@ -221,6 +221,16 @@ def test_batches_that_a_topic_finds_too_large_are_made_smaller(
     assert total.bytes / total.batches <= 1500 + HEADER_BYTES
 
 
+def test_nothing_overtakes_the_first_batch_of_a_producer(shared_broker: Broker) -> None:
+    # The first is refused and cut in two; were the second on its way by then, the broker would
+    # take it for the first of a producer that it does not know.
+    topic = new_topic(shared_broker, max_message_bytes=1500)
+    options = options_of(shared_broker, topic=topic, kafka_max_request_size="3000")
+    batches = [numbered(0, 20, size=100), *(numbered(at, at + 5) for at in range(20, 400, 5))]
+    write(options, "value binary", batches, window_bytes=1)
+    assert_each_once(shared_broker, topic, 400)
+
+
 def test_a_record_that_a_topic_finds_too_large(shared_broker: Broker) -> None:
     topic = new_topic(shared_broker, max_message_bytes=1000)
     rows = [numbered(0, 10), numbered(10, 11, size=2000)]

@@ -96,7 +96,6 @@ _ADVICE: Final = {
     ErrorCode.request_timed_out: "the replicas have not confirmed it in time",
     ErrorCode.unknown_topic_or_partition: "it is not there: was the topic deleted?",
     ErrorCode.not_leader_or_follower: "its leader moves: see whether its brokers are well",
-    ErrorCode.corrupt_message: "the batch arrived damaged: look at the network between",
 }
 """For errors that may pass, in case they do not."""
 
@@ -111,6 +110,9 @@ _REFUSALS: Final = {
     ),
     ErrorCode.invalid_topic_exception: "nobody writes to that topic but the brokers: take another",
     ErrorCode.topic_authorization_failed: "this user may not write to the topic: ask for an ACL",
+    ErrorCode.corrupt_message: (
+        "the batch arrived damaged ({said}): look at the network between, and start again"
+    ),
     ErrorCode.unsupported_compression_type: (
         "the broker does not know that codec: choose another kafka.compression.type"
     ),

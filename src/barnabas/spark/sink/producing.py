@@ -43,7 +43,6 @@ PRODUCE_VERSION_MAX: Final = 12
 """The newest that names topics by name. It puts partitions into transactions by itself (KIP-890);
 with 11 whoever writes a transaction has to add them first."""
 
-_SENT_AGAIN: Final = ASKED_AGAIN | {ErrorCode.corrupt_message}
 _TOO_LARGE: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
 _OUT_OF_ORDER: Final = (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id)
 _TIMEOUT_SHARE: Final = 0.75
@@ -65,11 +64,13 @@ class ProducerIdentity(Protocol):
 class _Batch:
     """One batch until it is acknowledged."""
 
-    __slots__ = ("data", "place", "sends")
+    __slots__ = ("data", "limit", "place", "sends")
 
-    def __init__(self, place: Place, data: bytes) -> None:
+    def __init__(self, place: Place, data: bytes, limit: int) -> None:
         self.place = place
         self.data = data
+        self.limit = limit
+        """How large it was allowed to be, before compression."""
         self.sends = 0
 
 
@@ -188,7 +189,8 @@ class ProducerSession:
         if self._numbering.producer_id >= 0:
             sequence = self.sequences.get(place, 0)
             self.sequences[place] = (sequence + section.count) % SEQUENCES
-        batch = _Batch(place, finish(section, self._numbering, sequence, self.options))
+        data = finish(section, self._numbering, sequence, self.options)
+        batch = _Batch(place, data, self.batch_bytes(place.topic))
         self._pending.setdefault(place, deque()).append(batch)
         lane = self._lane_of(place)
         lane.put(batch)
@@ -247,6 +249,8 @@ class ProducerSession:
         A leader that does not know a producer takes whatever comes first of it: when the first
         batch fails and the second does not, the first would be out of order for ever.
         """
+        if len(self._begun) == len(self._leaders):
+            return set()
         return {
             batch.place
             for request in lane.in_flight
@@ -350,7 +354,7 @@ class ProducerSession:
             return advice_on(ErrorCode.request_timed_out, result.message)
         if code in _TOO_LARGE and header.count > 1:
             return self._split(batch)
-        if code not in _SENT_AGAIN:
+        if code not in ASKED_AGAIN:
             refuse_batch(place, code, result.message, header.size)
         problem = advice_on(code, result.message)
         return KafkaError(problem.code, f"{place}: {problem.message}")
@@ -373,10 +377,11 @@ class ProducerSession:
         pending = self._pending[batch.place]
         at = pending.index(batch)
         pending.remove(batch)
+        topic, limit = batch.place.topic, max(batch.limit // 2, 1)
         for half in reversed(halves(batch.data, self.options.codec_level)):
-            pending.insert(at, _Batch(batch.place, half))
-        topic = batch.place.topic
-        self._batch_bytes[topic] = max(self.batch_bytes(topic) // 2, 1)
+            pending.insert(at, _Batch(batch.place, half, limit))
+        # Of several that are refused at a time, each was made under the same limit.
+        self._batch_bytes[topic] = min(self.batch_bytes(topic), limit)
         return _TooLargeError()
 
     def _recover(self, problem: Exception) -> None:

@@ -145,11 +145,12 @@ def _stamp_attributes(
 def assemble(header: BatchHeader, records: Buffer) -> bytes:
     """The whole batch of this header and these (compressed) records; length and CRC are new."""
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
-    batch = bytearray(HEADER_BYTES)
-    _HEADER.pack_into(batch, 0, *header._replace(length=length, magic=MAGIC, crc=0))
-    batch += records
-    _CRC.pack_into(batch, _CRC_AT, crc_of(batch, 0, len(batch)))
-    return bytes(batch)
+    packed = bytearray(HEADER_BYTES)
+    _HEADER.pack_into(packed, 0, *header._replace(length=length, magic=MAGIC, crc=0))
+    # Of the two parts one after the other, so that the records are copied only once.
+    crc = crc32c(records, crc32c(memoryview(packed)[_CRC_FROM:]))
+    _CRC.pack_into(packed, _CRC_AT, crc)
+    return b"".join((packed, records))
 
 
 def problem_of(buffer: Buffer, position: int, header: BatchHeader) -> str | None:
