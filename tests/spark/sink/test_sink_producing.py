@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,16 +17,20 @@ from tests.spark.sink.written import (
     write,
 )
 
+from barnabas.model.errors import ErrorCode
 from barnabas.spark.cluster.cluster import Cluster, cluster_of
-from barnabas.spark.cluster.transactions import end, init_producer_id
+from barnabas.spark.cluster.retrying import Patience
+from barnabas.spark.cluster.transactions import DESCRIBE_PRODUCERS, end, init_producer_id
 from barnabas.spark.errors import FencedError, NotAnsweredError, SparkJobError, UnknownTopicError
 from barnabas.spark.places import Place
 from barnabas.spark.sink.at_least_once import AtLeastOnceWriter
-from barnabas.spark.sink.outcomes import OutOfOrderSequenceError
+from barnabas.spark.sink.outcomes import OutOfOrderSequenceError, advice_on
 from barnabas.spark.sink.producing import ProducerSession
 from barnabas.spark.sink.rows import RowShape
 from barnabas.testing import Broker
+from barnabas.wire.messages import newest_type
 from barnabas.wire.records.batch import HEADER_BYTES
+from barnabas.wire.reshape import element_type
 
 VALUE = RowShape(value=0)
 
@@ -283,7 +288,22 @@ def test_a_topic_that_is_deleted_in_mid_write(shared_broker: Broker) -> None:
         )
 
 
-def test_patience_has_an_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (ErrorCode.not_enough_replicas, "fewer replicas are in sync than min.insync.replicas"),
+        (ErrorCode.kafka_storage_error, "free space if it is full"),
+        (ErrorCode.unknown_topic_or_partition, "was the topic deleted?"),
+    ],
+)
+def test_an_error_that_does_not_pass_says_what_to_do(code: ErrorCode, advice: str) -> None:
+    with pytest.raises(NotAnsweredError) as error:
+        Patience("Writing", 0).wait_after(advice_on(code, "whatever the broker says"))
+    assert f"{code.name.upper()}, " in str(error.value)
+    assert advice in str(error.value)
+
+
+def test_patience_has_an_end() -> None:
     with Broker() as broker:
         topic = new_topic(broker)
         options = options_of(broker, topic=topic, kafka_delivery_timeout_ms="300")
@@ -301,13 +321,26 @@ def test_a_producer_is_kept_for_the_next_task_unless_one_fails(shared_broker: Br
     options = options_of(shared_broker, topic=topic, kafka_max_request_size="5000")
     writer = AtLeastOnceWriter(options, VALUE)
     assert writer.write(iter([numbered(0, 10)])).rows == 10
-    assert writer.write(iter([numbered(10, 20)])).rows == 10
+    # Another batch of foreachBatch: other options, the same producer.
+    other = AtLeastOnceWriter(replace(options, batch_id=7), VALUE)
+    assert other.write(iter([numbered(10, 20)])).rows == 10
+    assert len(_producers(shared_broker, topic)) == 1
     with pytest.raises(SparkJobError, match="takes 7"):
         writer.write(iter([numbered(20, 200), numbered(200, 201, size=7000)]))
     # The links are shared: answers to what the failed task had in flight are for nobody.
     assert writer.write(iter([numbered(300, 310)])).rows == 10
+    assert len(_producers(shared_broker, topic)) == 2
     found = numbers(shared_broker, topic)[0]
     assert found[:20] == list(range(20))
     assert found[-10:] == list(range(300, 310))
     writer.commit([None])
     writer.abort([None])
+
+
+def _producers(broker: Broker, topic: str) -> set[int]:
+    """Who has written to the topic, as its leader remembers."""
+    request = newest_type(DESCRIBE_PRODUCERS, "request")
+    topics = (element_type(request, "topics")(name=topic, partition_indexes=(0,)),)
+    leader = cluster_of(options_of(broker).connection).any_broker()
+    answer = leader.ask(DESCRIBE_PRODUCERS, request(topics=topics))
+    return {each.producer_id for each in answer.topics[0].partitions[0].active_producers}

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import (
@@ -76,6 +76,7 @@ _sessions: dict[tuple[int, SinkOptions], ProducerSession] = {}
 
 def _take_session(options: SinkOptions) -> ProducerSession:
     """Taken out: it only comes back when its task has gone well."""
+    options = _of_sessions(options)
     session = _sessions.pop((os.getpid(), options), None)
     if session is not None:
         return session
@@ -87,3 +88,17 @@ def _take_session(options: SinkOptions) -> ProducerSession:
 def _keep_session(session: ProducerSession) -> None:
     session.duplicates.clear()
     _sessions[os.getpid(), session.options] = session
+
+
+def _of_sessions(options: SinkOptions) -> SinkOptions:
+    """Without what differs from one query, or one batch, to the next."""
+    return replace(
+        options,
+        topic=None,
+        partitioner="murmur2",
+        include_timestamp=False,
+        sink_id=None,
+        source_group=None,
+        batch_id=None,
+        checkpoint=None,
+    )
