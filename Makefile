@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SEEDS ?= 0-300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint bench bench-storage bench-spark test-clients test-groups test-transactions test-groups-kill test-txn-kill test-kill test-sim test-fuzz clean
+.PHONY: help setup demo up test lint bench bench-storage bench-spark test-clients test-groups test-transactions test-groups-kill test-txn-kill test-spark-kill test-kill test-sim test-fuzz clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -50,6 +50,9 @@ test-groups-kill: $(STAMP) ## Restart a broker (clean and kill -9) in mid-rebala
 
 test-txn-kill: $(STAMP) ## Kill exactly-once copiers KILLS=100 times and their broker 30 times: the copy must be exact
 	@$(BIN)/python tests/chaos/txn_kill_run.py --kills $(or $(KILLS),100) --out bench/results/exactly-once-kills.txt
+
+test-spark-kill: $(STAMP) ## Kill drivers KILLS=20 times, executors, the broker, shuffle files of an exactly-once Spark job: the output must be exact (half an hour; goes on where it was stopped)
+	@$(BIN)/python tests/chaos/spark/run.py --kills $(or $(KILLS),20) --out bench/results/spark-kills.txt
 
 test-sim: $(STAMP) ## Simulated power loss under the log, by seed (SEEDS=0-300); a failing seed replays
 	@$(BIN)/python tests/sim/crash_run.py --seeds $(SEEDS) --out bench/results/sim-crashes.txt
