@@ -114,8 +114,12 @@ def topic_to_topic(topic: str, limit: int) -> Run:
     return run
 
 
-def trigger_times(stage: Stage, connector: str, *, into_topic: bool, triggers: int) -> list[float]:
-    """Milliseconds of each micro-batch while a few records trickle in."""
+Phases = dict[str, float]
+"""Milliseconds of a micro-batch by what Spark did in them; `triggerExecution` is all of it."""
+
+
+def trigger_times(stage: Stage, connector: str, *, into_topic: bool, triggers: int) -> list[Phases]:
+    """How long each micro-batch took while a few records trickle in."""
     topic, target = stage.fresh("trickle"), stage.fresh("target")
     for name in (topic, target):
         stage.topics.create(name, PARTITIONS)
@@ -177,16 +181,16 @@ def _finished(stage: Stage, writer: Any) -> Speed:
     return Speed(rows, millis / 1000)
 
 
-def _times_of(query: StreamingQuery, triggers: int) -> list[float]:
+def _times_of(query: StreamingQuery, triggers: int) -> list[Phases]:
     deadline = time.monotonic() + QUERY_S_MAX
-    found: dict[int, float] = {}
+    found: dict[int, Phases] = {}
     while len(found) < triggers + _SKIPPED_TRIGGERS:
         if time.monotonic() > deadline or not query.isActive:
             raise TimeoutError(f"only {len(found)} micro-batches: {query.exception()}")
         time.sleep(1)
         for each in _progress(query):
             if each["numInputRows"]:
-                found[each["batchId"]] = each["durationMs"]["triggerExecution"]
+                found[each["batchId"]] = each["durationMs"]
     return [found[batch] for batch in sorted(found)][_SKIPPED_TRIGGERS:]
 
 

@@ -4,20 +4,23 @@ import contextlib
 import cProfile
 import io
 import pstats
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
-from bench.spark.jobs import batch_write, counted, into_noop
+from bench.spark.bare import BARE, BareSource
+from bench.spark.jobs import EXACTLY_ONCE, batch_write, counted, into_noop, trigger_times
 from bench.spark.stage import PARTITIONS, Stage, say
 from pyspark.sql.pandas.types import from_arrow_schema
-from tests.compat.clients.spark.harness import OURS
+from tests.compat.clients.spark.harness import OFFICIAL, OURS
 
 from barnabas.spark.datasource import BarnabasDataSource
 
 _TOPIC: Final = "plain"
 _LINES_SHOWN: Final = 25
+_TRIGGERS: Final = 20
 
 
 def profiled(stage: Stage, records: int) -> list[str]:
@@ -40,7 +43,26 @@ def profiled(stage: Stage, records: int) -> list[str]:
         began = time.perf_counter()
         job()
         lines.append(_rate(name, records, time.perf_counter() - began))
-    return [*lines, "", *_workers(stage)]
+    lines += ["", *_workers(stage), ""]
+    stage.start_session({})
+    return [*lines, *_phases(stage)]
+
+
+def _phases(stage: Stage) -> list[str]:
+    """What Spark does in a tiny micro-batch, on each connector and on one that does nothing."""
+    lines = ["A tiny micro-batch, median milliseconds by phase, Spark's default settings", ""]
+    stage.session.dataSource.register(BareSource)
+    for into_topic in (False, True):
+        for connector in (BARE, OFFICIAL, OURS, EXACTLY_ONCE)[: 4 if into_topic else 3]:
+            found = trigger_times(stage, connector, into_topic=into_topic, triggers=_TRIGGERS)
+            medians = {
+                phase: statistics.median(each.get(phase, 0) for each in found)
+                for phase in sorted({phase for each in found for phase in each})
+            }
+            told = ", ".join(f"{phase} {millis:.0f}" for phase, millis in medians.items())
+            lines.append(f"topic to {'topic' if into_topic else 'noop'}, {connector}: {told}")
+            say(lines[-1])
+    return lines
 
 
 def _spark_jobs(stage: Stage, records: int) -> Iterator[tuple[str, Callable[[], object]]]:
