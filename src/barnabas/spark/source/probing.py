@@ -32,7 +32,8 @@ def next_sound_offset(lane: Lane, cursor: Cursor) -> int:
         if found is None:
             damaged = middle
         else:
-            sound = min(sound, max(found, damaged + 1))
+            # What is served may begin further on, where compaction has left a gap.
+            sound = min(middle, max(found, damaged + 1))
     return sound
 
 
