@@ -25,7 +25,15 @@ from barnabas.spark.source.options import SourceOptions
 from barnabas.spark.source.planning import PlanRule, TaskSpans, plan
 from barnabas.spark.source.progress import Progress
 from barnabas.spark.source.sizes import Sizes
-from barnabas.spark.source.starting import LATEST, Edge, Everywhere, Resolved, resolve
+from barnabas.spark.source.starting import (
+    LATEST,
+    AtTime,
+    AtTimes,
+    Edge,
+    Everywhere,
+    Resolved,
+    resolve,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,7 +225,8 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _spans(self, start: dict[Place, int], end: dict[Place, int]) -> list[Span]:
         self._check_subscribed(start | end)
         gone = [place for place in start if place not in end and self._covers(place)]
-        if gone:
+        # Of the first batch once more, it may be the start that knows more: see `_is_first`.
+        if gone and not self._is_first(start):
             self._losses.deleted(gone)
         fresh = [place for place in end if place not in start and self._covers(place)]
         spans = [Span(place, 0, end[place]) for place in fresh]
@@ -230,10 +239,21 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._losses.went_back(place, start[place], last)
         return spans
 
+    def _is_first(self, start: Mapping[Place, int]) -> bool:
+        """Whether this is the first batch, perhaps once more, after a crash in it.
+
+        Its end is the journal's then, but its start was looked up anew: partitions that have come
+        meanwhile are in it, and belong to the next batch.
+        """
+        return self._initial is not None and self._initial.offsets == start
+
     def _began_at_end(self, place: Place, start: Mapping[Place, int]) -> bool:
         """Whether this is the first batch once more (see `_first`), where the end has moved on."""
-        initial = self._initial
-        return initial is not None and initial.offsets == start and place in initial.at_end
+        if self._initial is None or not self._is_first(start):
+            return False
+        # Of a time to start at, no record may have been there then, and one may be there now.
+        by_time = isinstance(self._options.start, AtTime | AtTimes)
+        return place in self._initial.at_end or (by_time and self._options.late_start)
 
 
 def plan_rule(options: SourceOptions) -> PlanRule:
