@@ -114,6 +114,9 @@ def main() -> None:
         # Executors are killed many times a minute: none of that is a reason to give up.
         "spark.deploy.maxExecutorRetries": "-1",
     }
+    if orders.forgetful:
+        # Executors have the package, but not these tests, where the control's sink is.
+        settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     spark = session("spark-kills", master=orders.master, settings=settings)
     spark.sparkContext.setLogLevel("ERROR")
     keep_running(
