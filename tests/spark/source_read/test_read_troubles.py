@@ -17,10 +17,13 @@ from tests.spark.source_read.reading_world import (
     read,
 )
 
+from barnabas.link.exchange import Answer
+from barnabas.link.sync import Link
 from barnabas.model.errors import ErrorCode
 from barnabas.spark.errors import DataLostError, NotAnsweredError, SparkJobError, UnavailableError
+from barnabas.wire.apis import FETCH
 from barnabas.wire.fetch import FetchPartitionResult
-from barnabas.wire.records.batch import parse_header, walk
+from barnabas.wire.records.batch import assemble, parse_header, walk
 
 BATCHES = 40
 PER_BATCH = 5
@@ -71,6 +74,28 @@ def test_connections_that_break_in_mid_answer(
 ) -> None:
     chance = random.Random(seed)
     meddler.meddle = lambda _, result: None if chance.random() < 0.4 else result
+    assert values_of(servers, topic, fetch_bytes=700) == list(range(ROWS))
+
+
+class Interrupted(BaseException):
+    """What nobody who reads is prepared for."""
+
+
+def test_an_interrupted_answer_is_not_taken_for_the_next_readers(
+    servers: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = Link.receive_frame
+    turns = itertools.count()
+
+    def interrupted(link: Link) -> Answer:
+        if link._exchange._open[0].api_key == FETCH and next(turns) == 3:
+            raise Interrupted
+        return receive(link)
+
+    monkeypatch.setattr(Link, "receive_frame", interrupted)
+    with pytest.raises(Interrupted):
+        values_of(servers, topic, fetch_bytes=700)
+    monkeypatch.undo()
     assert values_of(servers, topic, fetch_bytes=700) == list(range(ROWS))
 
 
@@ -206,9 +231,7 @@ def test_a_broker_that_says_no_more_than_corrupt(
 
 def test_records_under_a_right_checksum_that_make_no_sense(servers: str) -> None:
     """Brokers take what a producer made; a reader notices."""
-    from barnabas.link.sync import Link
     from barnabas.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
-    from barnabas.wire.records.batch import assemble
     from barnabas.wire.records.record import encode_batch
 
     name = new_topic(servers)
@@ -242,8 +265,6 @@ def test_records_under_a_right_checksum_that_make_no_sense(servers: str) -> None
 
 
 def test_a_codec_that_nobody_knows(servers: str, topic: str, meddler: Meddler) -> None:
-    from barnabas.wire.records.batch import assemble
-
     def recoded(_: str, result: FetchPartitionResult) -> FetchPartitionResult:
         records = bytes(result.records or b"")
         pieces = []
@@ -283,6 +304,39 @@ def test_a_span_of_which_compaction_left_nothing_ends(
 
     meddler.meddle = gone
     assert values_of(servers, topic) == list(range(150))
+
+
+def test_a_leader_that_would_send_readers_to_a_follower(
+    servers: str, topic: str, meddler: Meddler
+) -> None:
+    """It does so without a record and without an error (KIP-392), to whoever can be told so."""
+
+    def sent_away(_: str, result: FetchPartitionResult) -> FetchPartitionResult:
+        if meddler.fetch_version < 11:
+            return result
+        return result._replace(records=b"", preferred_read_replica=7)
+
+    meddler.meddle = sent_away
+    assert values_of(servers, topic) == list(range(ROWS))
+
+
+def test_batches_that_compaction_has_emptied_but_for_their_codec(
+    servers: str, topic: str, meddler: Meddler
+) -> None:
+    def emptied(_: str, result: FetchPartitionResult) -> FetchPartitionResult:
+        records = bytes(result.records or b"")
+        pieces = []
+        for position, header in walk(records):
+            batch = records[position : position + header.size]
+            if header.base_offset in (55, 65):
+                gzip = header._replace(attributes=header.attributes | 1, count=0)
+                batch = assemble(gzip, b"")
+            pieces.append(batch)
+        return result._replace(records=b"".join(pieces))
+
+    meddler.meddle = emptied
+    left = [n for n in range(ROWS) if not (55 <= n < 60 or 65 <= n < 70)]
+    assert values_of(servers, topic) == left
 
 
 def test_an_empty_answer_now_and_then_is_not_the_end(

@@ -59,9 +59,9 @@ class Fetcher:
                     for node, lane in list(self._lanes.items()):
                         yield from self._turn(node, lane)
             finally:
+                # Left early, perhaps in the midst of an answer: what is still to come is nobody's.
                 for lane in self._lanes.values():
-                    if lane.is_waiting:
-                        lane.broker.close()
+                    lane.broker.close()
 
     # Who to ask
 

@@ -16,8 +16,9 @@ from barnabas.wire.fetch_client import encode_fetch_request, parse_fetch_respons
 SPANS_AT_ONCE: Final = 64
 """Spans in one request: enough that small ones cost no round trip each."""
 
-_VERSION_MAX: Final = 12
-"""Topics are named up to here; from 13 on their ids would have to be asked for first."""
+_VERSION_MAX: Final = 10
+"""From 11 on a leader may send readers to a follower, with an answer that looks like an empty one
+(KIP-392); from 13 on topics are not named, and their ids would have to be asked for first."""
 
 _FETCH_BYTES_MAX: Final = limits.FRAME_BYTES_MAX // 2
 """The answer, and a batch more if that is larger, must fit into a frame."""

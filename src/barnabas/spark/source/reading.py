@@ -90,6 +90,9 @@ class Gathering:
     def _add(self, portion: Portion, batch: Batch) -> None:
         position, header, first = batch
         records = portion.data[position + HEADER_BYTES : position + header.size]
+        if not header.count and not records:
+            # Emptied by compaction: it may keep its codec, but there is nothing to expand.
+            return
         data = self._expander.expand(header.codec, records)
         by_broker = bool(header.attributes & LOG_APPEND_TIME)
         # Nothing behind the batch's own end: those offsets belong to the batches that follow.
