@@ -1,6 +1,7 @@
 """A session with a broker that goes away, refuses, forgets or has seen it all before."""
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -314,6 +315,29 @@ def test_patience_has_an_end() -> None:
         with pytest.raises(NotAnsweredError, match=r"was tried for \d+ s"):
             write(options, "value binary", [numbered(10, 20)], session=session)
         broker.start()
+
+
+def test_only_time_in_trouble_counts_as_patience(
+    shared_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(shared_broker)
+    options = options_of(shared_broker, topic=topic)
+    session = session_of(options, Cluster(options.connection))
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield numbered(0, 10)
+        yield numbered(10, 20)
+        session.flush()
+        # Whoever makes the rows takes longer than the brokers may, who hang up meanwhile.
+        now = time.monotonic
+        passed_s = options.connection.patience_s + 1
+        monkeypatch.setattr(time, "monotonic", lambda: now() + passed_s)
+        session.cluster.any_broker().link.close()
+        yield numbered(20, 30)
+
+    write(options, "value binary", rows(), window_bytes=1, session=session)
+    session.cluster.close()
+    assert_each_once(shared_broker, topic, 30)
 
 
 def test_a_producer_is_kept_for_the_next_task_unless_one_fails(shared_broker: Broker) -> None:

@@ -157,6 +157,7 @@ class ProducerSession:
         self._begun: set[Place] = set()
         """Partitions with an acknowledged batch."""
         self._patience = cluster.patience("Writing")
+        self._calm = True
         connection = options.connection
         wait_s = min(connection.request_timeout_s, connection.patience_s)
         self._timeout_ms = max(int(wait_s * _TIMEOUT_SHARE * 1000), 1)
@@ -360,7 +361,7 @@ class ProducerSession:
         return KafkaError(problem.code, f"{place}: {problem.message}")
 
     def _acknowledge(self, batch: _Batch, base_offset: int) -> None:
-        self._patience.renew()
+        self._calm = True
         place = batch.place
         self._begun.add(place)
         pending = self._pending[place]
@@ -390,8 +391,12 @@ class ProducerSession:
             while lane.in_flight:
                 self._receive(lane)
         if isinstance(problem, _TooLargeError):
-            self._patience.renew()
+            self._calm = True
         else:
+            if self._calm:
+                # Only time in trouble counts, not that of whoever makes the rows.
+                self._patience.renew()
+                self._calm = False
             self._patience.wait_after(problem)
             self.cluster.forget_leaders()
             self._leaders |= self.cluster.leaders(self._pending)
