@@ -243,10 +243,12 @@ class StandaloneCluster:
                 worker.again_at = time.monotonic() + worker.pauses.next()
         missing = [worker for worker in self.workers if worker.is_missing and worker.is_running]
         if missing:
-            alive = self.alive()
-            happened += [
-                self._returned(each) for each in missing if (each.host, each.port) in alive
-            ]
+            # A master that gives no answer just now is asked again at the next call.
+            with contextlib.suppress(OSError):
+                alive = self.alive()
+                happened += [
+                    self._returned(each) for each in missing if (each.host, each.port) in alive
+                ]
         return happened
 
     def _lost(self, worker: Worker) -> Change:

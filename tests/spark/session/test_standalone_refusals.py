@@ -1,13 +1,14 @@
 """What a standalone cluster says before it starts anything; tests/cli runs a real one."""
 
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas.spark.errors import SparkJobError
-from barnabas.spark.standalone import StandaloneCluster
+from barnabas.spark.standalone import Daemon, StandaloneCluster, Worker
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,23 @@ def test_a_master_that_ends_at_once_is_told_with_its_log(
     log = tmp_path / "run" / "master.log"
     with pytest.raises(SparkJobError, match=f"master has ended .*no room.*: its log is {log}"):
         StandaloneCluster(port=0, directory=tmp_path / "run").start()
+
+
+def test_a_master_that_is_slow_to_answer_is_asked_again(tmp_path: Path) -> None:
+    """As on a machine that has too much to do, when a worker has just died."""
+
+    def waiting() -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(["sleep", "600"], start_new_session=True)
+
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody = gone.getsockname()[1]
+    cluster = StandaloneCluster(1, ui_port=nobody, directory=tmp_path)
+    log = tmp_path / "log"
+    worker = Worker("worker-1", "127.0.0.1", 1, log, waiting(), number=1, is_missing=True)
+    cluster.master = Daemon("master", "127.0.0.1", 1, log, waiting())
+    cluster.workers = [worker]
+    try:
+        assert cluster.tend() == []
+        assert worker.is_missing
+    finally:
+        cluster.stop()
