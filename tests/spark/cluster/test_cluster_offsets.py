@@ -20,6 +20,7 @@ def test_beginnings_and_ends(cluster: Cluster) -> None:
     write(cluster, full, [Rec()] * 5)
     delete_before(cluster, full, 2)
     assert cluster.earliest([full, empty]) == {full: 2, empty: 0}
+    assert cluster.earliest_local([full, empty]) == {full: 2, empty: 0}
     for committed in (True, False):
         assert cluster.latest([full, empty], committed=committed) == {full: 5, empty: 0}
     assert cluster.earliest([]) == cluster.latest([], committed=True) == cluster.at_time({}) == {}

@@ -20,6 +20,7 @@ from tests.spark.source_read.reading_world import (
 from barnabas.link.exchange import Answer
 from barnabas.link.sync import Link
 from barnabas.model.errors import ErrorCode
+from barnabas.spark.cluster.cluster import Cluster
 from barnabas.spark.errors import DataLostError, NotAnsweredError, SparkJobError, UnavailableError
 from barnabas.wire.apis import FETCH
 from barnabas.wire.fetch import FetchPartitionResult
@@ -337,6 +338,20 @@ def test_batches_that_compaction_has_emptied_but_for_their_codec(
     meddler.meddle = emptied
     left = [n for n in range(ROWS) if not (55 <= n < 60 or 65 <= n < 70)]
     assert values_of(servers, topic) == left
+
+
+def test_records_that_a_broker_has_to_get_from_far_away_are_waited_for(
+    servers: str, topic: str, meddler: Meddler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiered storage (KIP-405): what does not come in time is an empty answer, without an error."""
+    turns = itertools.count()
+    meddler.meddle = lambda _, result: result if next(turns) >= 5 else result._replace(records=b"")
+    monkeypatch.setattr(Cluster, "earliest_local", lambda _, places: dict.fromkeys(places, 100))
+    assert values_of(servers, topic) == list(range(ROWS))
+
+    meddler.meddle = lambda _, result: result._replace(records=b"")
+    with pytest.raises(UnavailableError, match="remote storage"):
+        values_of(servers, topic, poll_timeout_s=0.5)
 
 
 def test_an_empty_answer_now_and_then_is_not_the_end(

@@ -236,6 +236,10 @@ class Cluster:
         """The first offset that is still kept."""
         return offsets.earliest(self, places)
 
+    def earliest_local(self, places: Collection[Place]) -> dict[Place, int]:
+        """The first offset on the leader's own disks: before it lies remote storage (KIP-405)."""
+        return offsets.earliest_local(self, places)
+
     def latest(self, places: Collection[Place], *, committed: bool) -> dict[Place, int]:
         """The next offset that will be given; with `committed`, the last stable offset."""
         return offsets.latest(self, places, committed=committed)

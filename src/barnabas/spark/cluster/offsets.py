@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 LIST_OFFSETS: Final = 2
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_EARLIEST_LOCAL: Final = -4
+_LOCAL_FROM: Final = 8
+"""The first version that knows of records which are not on a broker's own disks (KIP-405)."""
 _NO_OFFSET: Final = -1
 _CONSUMER: Final = -1
 _READ_UNCOMMITTED: Final = 0
@@ -35,6 +38,13 @@ def latest(cluster: "Cluster", places: Collection[Place], *, committed: bool) ->
     return _list_offsets(cluster, f"Asking where {listed(places)} ends", times, committed=committed)
 
 
+def earliest_local(cluster: "Cluster", places: Collection[Place]) -> dict[Place, int]:
+    """The first offset on the leader's own disks; 0 where it can not have them elsewhere."""
+    times = dict.fromkeys(places, _EARLIEST_LOCAL)
+    what = f"Asking what of {listed(places)} is in remote storage"
+    return _list_offsets(cluster, what, times, committed=False, version_from=_LOCAL_FROM)
+
+
 def at_time(cluster: "Cluster", times: Mapping[Place, int]) -> dict[Place, int | None]:
     """The first offset with a timestamp of at least so many milliseconds; None if none has."""
     # What is below zero has other meanings on the wire.
@@ -45,14 +55,23 @@ def at_time(cluster: "Cluster", times: Mapping[Place, int]) -> dict[Place, int |
 
 
 def _list_offsets(
-    cluster: "Cluster", what: str, times: Mapping[Place, int], *, committed: bool
+    cluster: "Cluster",
+    what: str,
+    times: Mapping[Place, int],
+    *,
+    committed: bool,
+    version_from: int = 0,
 ) -> dict[Place, int]:
+    """0 from brokers that do not speak `version_from`."""
     timeout = timedelta(seconds=cluster.connection.request_timeout_s)
     request = newest_type(LIST_OFFSETS, "request")
     topic_type = element_type(request, "topics")
     partition_type = element_type(topic_type, "partitions")
 
     def ask(broker: Broker, places: list[Place]) -> Iterator[tuple[Place, ErrorCode, int]]:
+        if broker.version(LIST_OFFSETS) < version_from:
+            yield from ((place, ErrorCode.none, 0) for place in places)
+            return
         topics = tuple(
             topic_type(
                 name=topic,

@@ -211,7 +211,7 @@ class Fetcher:
         if shown >= cursor.end:
             cursor.barren_answers += not answered.failed
             if cursor.barren_answers >= _BARREN_ANSWERS:
-                cursor.advance(cursor.end)
+                self._end_barren(cursor)
             return
         patience_s = self._options.poll_timeout_s
         if result.high_watermark < cursor.end:
@@ -223,6 +223,26 @@ class Fetcher:
                 f"those up to {cursor.end - 1} were to be read: a transaction has been open for "
                 f"{cursor.waited_s:.0f} s (kafkaConsumer.pollTimeoutMs). Wait until it ends; "
                 "`barnabas txn list --hanging` tells whether anybody will end it."
+            )
+
+    def _end_barren(self, cursor: Cursor) -> None:
+        """Nothing is left of the span; unless it is in remote storage (KIP-405).
+
+        Of what can not be got from there in time, too, brokers say neither records nor an error.
+        """
+        try:
+            local = self._cluster.earliest_local([cursor.place])[cursor.place]
+        except UnknownTopicError:
+            self._losses.unknown_topic(cursor.place, cursor.offset, cursor.end)
+            local = cursor.offset
+        if local <= cursor.offset:
+            cursor.advance(cursor.end)
+        elif cursor.waited_s >= self._options.poll_timeout_s:
+            raise UnavailableError(
+                f"{cursor.place} shows no record from offset {cursor.offset} on: they are in "
+                f"remote storage, and were waited for for {cursor.waited_s:.0f} s "
+                "(kafkaConsumer.pollTimeoutMs). Look why it is slow, or give its brokers more "
+                "time (remote.fetch.max.wait.ms)."
             )
 
     def _behind_log_end(self, cursor: Cursor, log_end: int) -> None:
