@@ -32,7 +32,8 @@ def test_a_batch_and_its_marker_appear_together(stage: Stage, servers: str, topi
     assert markers(stage, topic) == {}
     query.commit(messages, 0)
     assert values(stage.cluster, *places) == ["a1", "a2", "b1"]
-    assert markers(stage, topic) == {places[0]: (0, json.dumps({"queryId": QUERY, "offsets": ""}))}
+    told = json.dumps({"queryId": QUERY, "offsets": "", "topic": topic})
+    assert markers(stage, topic) == {places[0]: (0, told)}
     query.run(1, A)
     assert values(stage.cluster, *places) == ["a1", "a2", "a1", "a2", "b1"]
     assert markers(stage, topic)[places[0]][0] == 1

@@ -185,7 +185,7 @@ def test_a_batch_write_that_was_committed_is_not_repeated(
     stage: Stage, servers: str, topic: str
 ) -> None:
     (place,) = make_topic(stage.cluster, topic)
-    for batch_id in ("0", "0", "1", "0", "1", "2"):
+    for batch_id in ("0", "0", "1", "1", "2"):
         run(batch_writer(servers, topic=topic, sinkid=topic, batchid=batch_id), A, query_id="q")
     assert values(stage.cluster, place) == ["a1", "a2"] * 3
     # By hand, outside of the query, a batch is repeated as it would be inside of it.
@@ -194,6 +194,42 @@ def test_a_batch_write_that_was_committed_is_not_repeated(
     assert values(stage.cluster, place) == ["a1", "a2"] * 4
     with pytest.raises(SparkJobError, match="set the option sinkId to a new name"):
         run(batch_writer(servers, topic=topic, sinkid=topic, batchid="4"), A, query_id="other")
+
+
+def test_one_batch_is_written_to_several_topics(stage: Stage, servers: str, topic: str) -> None:
+    """As foreachBatch does it: each write under the same sinkId and batchId."""
+    (one,) = make_topic(stage.cluster, topic)
+    (other,) = make_topic(stage.cluster, f"{topic}-other")
+    for batch_id in ("0", "0", "1"):
+        for place in (one, other):
+            sink = batch_writer(servers, topic=place.topic, sinkid=topic, batchid=batch_id)
+            run(sink, A, query_id="q")
+    assert values(stage.cluster, one) == values(stage.cluster, other) == ["a1", "a2"] * 2
+
+
+def test_a_write_that_can_not_be_told_from_another_of_its_batch_is_refused(
+    stage: Stage, servers: str, topic: str
+) -> None:
+    (one,) = make_topic(stage.cluster, topic)
+    (other,) = make_topic(stage.cluster, f"{topic}-other")
+    to_both = [*rows_for(0, "c1", topic=one.topic), *rows_for(0, "c2", topic=other.topic)]
+    by_column = {"sinkid": topic, "batchid": "0"}
+    for _ in range(2):
+        run(batch_writer(servers, **by_column), to_both, query_id="q")
+    with pytest.raises(SparkJobError, match="give each write of a batch a sinkId of its own"):
+        run(batch_writer(servers, topic=one.topic, **by_column), A, query_id="q")
+    assert values(stage.cluster, one, other) == ["c1", "c2"]
+
+
+def test_a_batch_that_is_older_than_the_marker_is_refused(
+    stage: Stage, servers: str, topic: str
+) -> None:
+    """Nobody knows whether it was written; skipping it could lose its rows."""
+    (place,) = make_topic(stage.cluster, topic)
+    run(batch_writer(servers, topic=topic, sinkid=topic, batchid="7"), A)
+    with pytest.raises(SparkJobError, match=r"has committed batch 7.* batch 5"):
+        run(batch_writer(servers, topic=topic, sinkid=topic, batchid="5"), A)
+    assert values(stage.cluster, place) == ["a1", "a2"]
 
 
 def test_a_batch_id_needs_a_sink() -> None:

@@ -48,10 +48,13 @@ from barnabas.spark.sink.marker import (
     Marker,
     check_offsets,
     check_query,
-    last_marker,
+    check_write,
     marker_offsets,
+    markers_of,
     name_of_batch_sink,
     name_of_query_sink,
+    newest,
+    newest_of_write,
 )
 from barnabas.spark.sink.options import SinkOptions
 from barnabas.spark.sink.outcomes import OutOfOrderSequenceError
@@ -80,6 +83,9 @@ class Begun:
     """Its transactional id, and the group of its markers."""
     producer: Producer
     last: Marker | None
+    """Of the sink."""
+    here: Marker | None
+    """The one that tells whether this write is committed."""
     newest: bool
     """Whether it goes by transaction.version 2."""
     timeout_s: float
@@ -146,7 +152,7 @@ class _ExactlyOnce:
     ) -> TaskWrote:
         begun = self._of_driver()
         check_query(self.sink, begun.last, task.query_id)
-        if self._is_committed(begun.last, batch_id):
+        if self._is_committed(begun.here, batch_id):
             # Operators before this one, and the state they keep, want to see their rows through.
             for _ in iterator:
                 pass
@@ -168,8 +174,8 @@ class _ExactlyOnce:
         require(self.begun is not None, "a writer reaches a task by pickle, which begins its batch")
         return self.begun  # type: ignore[return-value]
 
-    def _is_committed(self, last: Marker | None, batch_id: int | None) -> bool:
-        return last is not None and batch_id is not None and batch_id <= last.batch_id
+    def _is_committed(self, here: Marker | None, batch_id: int | None) -> bool:
+        return here is not None and batch_id is not None and batch_id <= here.batch_id
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
         wrote = [message for message in messages if isinstance(message, TaskWrote)]
@@ -177,7 +183,7 @@ class _ExactlyOnce:
         written = [each.written for each in wrote if each.written is not None]
         begun = wrote[0].begun
         if not written:
-            check_offsets(begun.sink, begun.last, fingerprint_of(self.options, batch_id))
+            check_offsets(begun.sink, begun.here, fingerprint_of(self.options, batch_id))
             return
         same = len(written) == len(wrote) and all(
             each.begun.producer == begun.producer for each in wrote
@@ -210,16 +216,16 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
             )
         return self._write(iterator, task.batch_id, task)
 
-    def _is_committed(self, last: Marker | None, batch_id: int | None) -> bool:
-        if last is not None and batch_id is not None and batch_id < last.batch_id:
+    def _is_committed(self, here: Marker | None, batch_id: int | None) -> bool:
+        if here is not None and batch_id is not None and batch_id < here.batch_id:
             # Spark repeats its newest batch alone; skipping an older one could skip new rows.
             raise SparkJobError(
-                f"The sink has committed batch {last.batch_id}, and the query is at batch "
+                f"The sink has committed batch {here.batch_id}, and the query is at batch "
                 f"{batch_id}, so its checkpoint is older than what was written: go on with the "
                 "newest checkpoint, or set the option sinkId to a new name to write everything "
                 "from here on once more."
             )
-        return super()._is_committed(last, batch_id)
+        return super()._is_committed(here, batch_id)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Decide the batch."""
@@ -237,7 +243,8 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
 class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     """`df.write.format("barnabas").option("delivery", "exactly-once")`.
 
-    With sinkId and batchId a write that was committed before is skipped, whoever repeats it.
+    With sinkId and batchId a write that was committed before is skipped, whoever repeats it. Writes
+    of one batch to several topics may share both.
     """
 
     def __init__(self, options: SinkOptions, shape: RowShape) -> None:
@@ -246,6 +253,11 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWrote:
         """The rows of one task, in the write's transaction."""
         return self._write(iterator, self.options.batch_id, Task.current())
+
+    def _is_committed(self, here: Marker | None, batch_id: int | None) -> bool:
+        if here is not None and batch_id is not None:
+            check_write(self.sink, here, batch_id, self.options.topic)
+        return super()._is_committed(here, batch_id)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Decide the write."""
@@ -262,13 +274,16 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
 def begin(options: SinkOptions, sink: str) -> Begun:
     """Take the sink over. Only then is its marker final: nobody else can commit any more."""
     cluster = cluster_of(options.connection)
-    newest = uses_newest_protocol(cluster)
+    newest_protocol = uses_newest_protocol(cluster)
     producer = init_producer_id(cluster, sink, options.transaction_timeout_ms)
+    markers = markers_of(cluster, sink)
+    last = newest(markers.values())
     return Begun(
         sink=sink,
         producer=producer,
-        last=last_marker(cluster, sink),
-        newest=newest,
+        last=last,
+        here=last if options.batch_id is None else newest_of_write(markers, options.topic),
+        newest=newest_protocol,
         timeout_s=options.transaction_timeout_ms / 1000,
         since=time.time(),
     )
@@ -297,7 +312,12 @@ def commit(
         check_transaction(cluster, begun.sink, begun.producer, written)
         if batch_id is not None and written:
             last_query = begun.last.query_id if begun.last is not None else ""
-            marker = Marker(batch_id, query_id or last_query, fingerprint_of(options, batch_id))
+            marker = Marker(
+                batch_id,
+                query_id or last_query,
+                fingerprint_of(options, batch_id),
+                options.topic or "",
+            )
             _commit_offsets(
                 cluster, begun, begun.sink, marker_offsets({p.topic for p in written}, marker)
             )
