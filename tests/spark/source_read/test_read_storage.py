@@ -18,9 +18,14 @@ from tests.spark.source_read.reading_world import (
     rows_of,
 )
 
+from barnabas.link.broker import Broker as BrokerLink
+from barnabas.spark.cluster.cluster import cluster_of
+from barnabas.spark.cluster.connection import Server
+from barnabas.spark.cluster.links import Links
 from barnabas.spark.errors import DataLostError, NotAnsweredError
 from barnabas.spark.places import Place, Span
 from barnabas.spark.source import reading
+from barnabas.spark.source.fetching import Fetcher
 from barnabas.spark.source.reading import read_spans
 from barnabas.testing import Broker
 from barnabas.wire.records.batch import walk
@@ -66,6 +71,28 @@ def test_a_broker_that_does_not_come_back(disk: Broker) -> None:
     for asked in (impatient, impatient):
         with pytest.raises(NotAnsweredError, match="no broker can be reached"):
             read(asked, (topic, 0, 0, 1))
+
+
+class Away(Links):
+    """No broker can be reached, which it may take long to find out."""
+
+    tried = 0
+
+    def to(self, server: Server) -> BrokerLink:
+        self.tried += 1
+        raise TimeoutError(f"{server} does not answer")
+
+
+def test_a_broker_that_is_away_is_tried_once_for_all_its_partitions(disk: Broker) -> None:
+    servers = disk.bootstrap_servers
+    topic = new_topic(servers, partitions=20)
+    options = options_for(servers, topic)
+    links = Away(options.connection)
+    spans = [Span(Place(topic, partition), 0, 1) for partition in range(20)]
+    fetcher = Fetcher(cluster_of(options.connection), options, spans)
+    fetcher._find_leaders(links)
+    assert links.tried == 1
+    assert len(fetcher._astray) == 20
 
 
 def test_records_deleted_between_planning_and_reading(disk: Broker) -> None:

@@ -78,14 +78,17 @@ class Fetcher:
         except UnknownTopicError:
             self._astray = [cursor for cursor in cursors if not self._is_unknown(cursor)]
             return
+        by_node: dict[Node, list[Cursor]] = {}
         for cursor in cursors:
-            node = leaders[cursor.place]
+            by_node.setdefault(leaders[cursor.place], []).append(cursor)
+        for node, theirs in by_node.items():
             try:
+                # Once for all of them: that a broker is away may take long to find out.
                 if node not in self._lanes:
                     self._lanes[node] = self._lane(links, node)
-                self._lanes[node].cursors.append(cursor)
+                self._lanes[node].cursors.extend(theirs)
             except OSError as problem:
-                self._lose([cursor], problem)
+                self._lose(theirs, problem)
         for node, lane in list(self._lanes.items()):
             if not lane.is_waiting:
                 self._ask(node, lane)
