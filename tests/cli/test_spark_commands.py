@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tests.cli.conftest import COMMAND, WAIT_S, Run, environment
 from typer.testing import CliRunner
 
 from barnabas.cli.app import app
+from barnabas.testing import Broker
 
 HERE = Path(__file__)
 PATIENCE_S = 240.0
@@ -56,9 +59,9 @@ def wait_for(folder: Path, pattern: str, count: int, job: subprocess.Popen[str])
 # Each task says that it runs, and waits for `go`: so the kill comes while both workers are at it.
 JOB = """
 import os, sys, time
-from barnabas.spark import session
+from barnabas.spark import keep_running, session, to_topic
 
-folder = sys.argv[1]
+folder, servers = sys.argv[1:]
 
 def slowly(batches):
     from pyspark import TaskContext
@@ -68,9 +71,54 @@ def slowly(batches):
     yield from batches
 
 spark = session("killed")
-rows = spark.range(0, 1000, 1, 4).mapInArrow(slowly, "id long").collect()
-print("sum", sum(row.id for row in rows), spark.sparkContext.master, flush=True)
+options = {"kafka.bootstrap.servers": servers, "subscribe": "numbers", "minPartitions": "4"}
+rows = spark.readStream.format("barnabas").options(**options)
+rows = rows.option("startingOffsets", "earliest").load().select("key", "value")
+worked = rows.mapInArrow(slowly, rows.schema).selectExpr("key", "concat('<', value, '>') AS value")
+sink = {
+    "kafka.bootstrap.servers": servers, "topic": "worked", "delivery": "exactly-once",
+    "checkpointLocation": f"{folder}/checkpoint",
+}
+
+def start():
+    writing = to_topic(worked, "worked", servers=servers).writeStream.format("barnabas")
+    return writing.options(**sink).trigger(availableNow=True).start()
+
+keep_running(start)
+print("done on", spark.sparkContext.master, flush=True)
 """
+
+
+def make_numbers(servers: str) -> list[bytes]:
+    """A topic to read and one to write to; what the second shall hold in the end."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for made in admin.create_topics([NewTopic("numbers", 4), NewTopic("worked", 4)]).values():
+        made.result(WAIT_S)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(1000):
+        producer.produce("numbers", str(number), key=str(number))
+    assert producer.flush(WAIT_S) == 0
+    return sorted(f"<{number}>".encode() for number in range(1000))
+
+
+def committed(servers: str, topic: str, partitions: int) -> list[bytes]:
+    """Everything that somebody else's client reads there of what is committed."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "judge", "enable.partition.eof": True,
+         "enable.auto.commit": False}
+    )  # fmt: skip
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+    found, ended = [], 0
+    while ended < partitions:
+        for message in consumer.consume(1000, WAIT_S):
+            problem = message.error()
+            if problem is None:
+                found.append(message.value() or b"")
+            else:
+                assert problem.code() == KafkaError._PARTITION_EOF
+                ended += 1
+    consumer.close()
+    return found
 
 
 @pytest.fixture
@@ -86,19 +134,28 @@ def another_master() -> Iterator[None]:
 @pytest.mark.usefixtures("another_master")
 def test_a_job_outlives_a_worker_and_nothing_outlives_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        wanted = make_numbers(servers)
+        outlive_a_worker(tmp_path, servers)
+        assert sorted(committed(servers, "worked", 4)) == wanted
+
+
+def outlive_a_worker(tmp_path: Path, servers: str) -> None:
     small = ("--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false")
     sizes = ("--workers", "2", "--memory", "512m", "--port", "0", "--ui-port", "0")
     with started("spark-cluster", *sizes, "--dir", str(tmp_path / "c"), "--json") as cluster:
         ready = event(cluster)
         assert ready["event"] == "ready"
         assert [worker["worker"] for worker in ready["workers"]] == [1, 2]
-        job = ("--master", ready["master"], *small, str(tmp_path / "job.py"), str(tmp_path))
+        file = str(tmp_path / "job.py")
+        job = ("--master", ready["master"], *small, file, str(tmp_path), servers)
         with started("spark-run", *job) as running:
             wait_for(tmp_path, "started-*", 2, running)
             os.killpg(ready["workers"][0]["pid"], signal.SIGKILL)
             assert event(cluster) == {"event": "worker-died", "worker": 1}
             (tmp_path / "go").touch()
-            assert line(running) == f"sum 499500 {ready['master']}"
+            assert line(running) == f"done on {ready['master']}"
             assert running.wait(PATIENCE_S) == 0
         assert event(cluster) == {"event": "worker-back", "worker": 1}
         cluster.terminate()
