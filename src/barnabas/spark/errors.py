@@ -18,6 +18,10 @@ class UnavailableError(SparkJobError):
     restart_helps = True
 
 
+class GivenUpError(UnavailableError):
+    """Another task of the same batch has failed, and its own error tells why."""
+
+
 class DataLostError(SparkJobError):
     """Records that were to be read are gone (retention, a deleted topic, damage)."""
 

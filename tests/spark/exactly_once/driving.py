@@ -13,6 +13,7 @@ from barnabas.spark.places import Place
 from barnabas.spark.sink.exactly_once import (
     ExactlyOnceStreamWriter,
     ExactlyOnceWriter,
+    TaskFailed,
     TaskWrote,
 )
 from barnabas.spark.sink.guard import describe_transaction
@@ -63,19 +64,33 @@ class Query:
     def task(
         self, planned: bytes, batch_id: int, rows: Rows, *, attempt: int = 0, **properties: str
     ) -> TaskWrote:
-        """One task; its message as it arrives at the driver."""
-        with task_context(attempt, batch_id, self.query_id, **properties):
-            writer: ExactlyOnceStreamWriter = pickle.loads(planned)
-            message = pickle.loads(pickle.dumps(writer.write(iter([arrow(rows)]))))
-        assert isinstance(message, TaskWrote)
+        """One task that goes well; its message as it arrives at the driver."""
+        message = self.message(planned, batch_id, iter([arrow(rows)]), attempt, **properties)
+        if isinstance(message, TaskFailed):
+            raise message.reason
         return message
 
-    def commit(self, messages: Sequence[TaskWrote], batch_id: int) -> None:
+    def message(
+        self,
+        planned: bytes,
+        batch_id: int,
+        rows: Iterator[pa.RecordBatch],
+        attempt: int = 0,
+        **properties: str,
+    ) -> TaskWrote | TaskFailed:
+        """What one task tells the driver, good or bad."""
+        with task_context(attempt, batch_id, self.query_id, **properties):
+            writer: ExactlyOnceStreamWriter = pickle.loads(planned)
+            message = pickle.loads(pickle.dumps(writer.write(rows)))
+        assert isinstance(message, TaskWrote | TaskFailed)
+        return message
+
+    def commit(self, messages: Sequence[TaskWrote | TaskFailed], batch_id: int) -> None:
         writer = self.writer()
         writer.commit(list(messages), batch_id)
         self._settle(writer.sink)
 
-    def abort(self, messages: Sequence[TaskWrote | None], batch_id: int) -> None:
+    def abort(self, messages: Sequence[TaskWrote | TaskFailed | None], batch_id: int) -> None:
         writer = self.writer()
         writer.abort(list(messages), batch_id)
         self._settle(writer.sink)

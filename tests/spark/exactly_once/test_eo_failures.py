@@ -4,11 +4,13 @@ import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.spark.cluster.stage import Stage, make_topic
 from tests.spark.exactly_once.driving import QUERY, Query, rows_for, task_context, values
 
+from barnabas.model.errors import ErrorCode
 from barnabas.spark.cluster.cluster import cluster_of
 from barnabas.spark.cluster.transactions import END_TXN, TXN_OFFSET_COMMIT
 from barnabas.spark.errors import FencedError, NotAnsweredError, SparkJobError, UnavailableError
@@ -136,6 +138,28 @@ def test_a_repeated_task_is_refused_and_gives_the_batch_up(
     with pytest.raises(UnavailableError, match="another of its tasks has failed"):
         query.task(planned, 0, B)
     assert values(stage.cluster, *places) == []
+
+
+def test_a_transaction_that_can_only_be_aborted_is_tried_again(
+    stage: Stage, servers: str, topic: str
+) -> None:
+    (place,) = make_topic(stage.cluster, topic)
+    query = Query(servers, topic=topic, sinkid=topic)
+
+    def abortable(answer: Any) -> Any:
+        (told,) = answer.topics
+        (partition,) = told.partitions
+        code = ErrorCode.transaction_abortable
+        return replace(
+            answer,
+            topics=(replace(told, partitions=(replace(partition, error_code=code),)),),
+        )
+
+    stage.road.rewrites[TXN_OFFSET_COMMIT] = [abortable]
+    with pytest.raises(UnavailableError, match="the batch must be written again"):
+        query.run(0, A)
+    query.run(0, A)
+    assert values(stage.cluster, place) == ["a1", "a2"]
 
 
 def test_speculation_is_refused(stage: Stage, servers: str, topic: str) -> None:

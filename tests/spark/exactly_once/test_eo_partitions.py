@@ -159,6 +159,32 @@ def test_a_task_that_fails_gives_the_batch_up_at_once(stage: Stage, query: Query
     assert values(stage.cluster, *places(query)) == ["a1", "a2"]
 
 
+def test_a_query_dies_of_what_its_task_died_of(stage: Stage, query: Query) -> None:
+    """Spark repeats a task that raises, and tells what its last repetition has raised."""
+    planned = query.plan()
+    first = query.task(planned, 0, A)
+    shared = query.message(planned, 0, iter([arrow(A)]))
+    given_up = query.message(planned, 0, iter([arrow(rows_for(1, "b1"))]))
+    with pytest.raises(SharedPartitionError, match=r"barnabas\.spark\.to_topic"):
+        query.commit([first, given_up, shared], 0)
+    query.abort([first, given_up, shared], 0)
+    query.run(0, A)
+    assert values(stage.cluster, *places(query)) == ["a1", "a2"]
+
+
+def test_a_task_that_is_run_again_lets_its_input_fail_again(query: Query) -> None:
+    """So that the query dies of that, and not of the repetition."""
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield arrow(rows_for(1, "b1"))
+        raise ValueError("upstream")
+
+    planned = query.plan()
+    for attempt in range(2):
+        with pytest.raises(ValueError, match="upstream"):
+            query.message(planned, 0, failing(), attempt)
+
+
 @pytest.mark.parametrize(
     "config",
     [

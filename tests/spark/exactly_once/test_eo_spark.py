@@ -14,7 +14,8 @@ from tests.spark.exactly_once.driving import fetch, values
 from barnabas.spark import to_topic
 from barnabas.spark.cluster.cluster import Cluster, cluster_of
 from barnabas.spark.cluster.connection import Connection
-from barnabas.spark.errors import SparkJobError
+from barnabas.spark.deaths import job_error
+from barnabas.spark.errors import SharedPartitionError, SparkJobError
 from barnabas.spark.places import Place
 from barnabas.spark.sink.guard import describe_transaction
 from barnabas.testing import Broker
@@ -127,6 +128,7 @@ def test_tasks_that_meet_fail_with_the_sentence_and_nothing_is_seen(
     )
     with pytest.raises(PySparkException) as problem:
         writer.save()
+    assert isinstance(job_error(problem.value), SharedPartitionError)
     assert "barnabas.spark.to_topic" in str(problem.value)
     settle(cluster, "eo-shared")
     assert values(cluster, *places) == []

@@ -32,7 +32,13 @@ from barnabas.spark.cluster.transactions import (
     init_producer_id,
     uses_newest_protocol,
 )
-from barnabas.spark.errors import FencedError, SparkJobError, UnavailableError, UnknownTopicError
+from barnabas.spark.errors import (
+    FencedError,
+    GivenUpError,
+    SparkJobError,
+    UnavailableError,
+    UnknownTopicError,
+)
 from barnabas.spark.places import Place
 from barnabas.spark.sink.batches import SEQUENCES
 from barnabas.spark.sink.guard import (
@@ -127,6 +133,18 @@ class TaskWrote(WriterCommitMessage):
     written: dict[Place, Numbers] | None
 
 
+@dataclass
+class TaskFailed(WriterCommitMessage):
+    """What a task has died of.
+
+    It is told to the driver, not raised: Spark would repeat the task, which can not go well, and
+    show only what the last repetition has raised.
+    """
+
+    begun: Begun
+    reason: SparkJobError
+
+
 class _ExactlyOnce:
     """What batches and streams share; it travels to the tasks once the transaction is begun."""
 
@@ -149,13 +167,11 @@ class _ExactlyOnce:
 
     def _write(
         self, iterator: "Iterator[pa.RecordBatch]", batch_id: int | None, task: Task
-    ) -> TaskWrote:
+    ) -> TaskWrote | TaskFailed:
         begun = self._of_driver()
         check_query(self.sink, begun.last, task.query_id)
         if self._is_committed(begun.here, batch_id):
-            # Operators before this one, and the state they keep, want to see their rows through.
-            for _ in iterator:
-                pass
+            _see_through(iterator)
             return TaskWrote(begun, task.query_id, None)
         cluster = cluster_of(self.options.connection)
         try:
@@ -165,9 +181,12 @@ class _ExactlyOnce:
         except Exception as problem:
             reason = explained(cluster, begun, problem)
             _give_up(cluster, begun, reason)
-            if reason is problem:
+            if not isinstance(reason, SparkJobError):
                 raise
-            raise reason from problem
+            if task.attempt > 0:
+                # If it was the task's input that failed, it shall fail again, and be told by Spark.
+                _see_through(iterator)
+            return TaskFailed(begun, reason)
         return TaskWrote(begun, task.query_id, written)
 
     def _of_driver(self) -> Begun:
@@ -178,6 +197,7 @@ class _ExactlyOnce:
         return here is not None and batch_id is not None and batch_id <= here.batch_id
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
+        check_failed(messages)
         wrote = [message for message in messages if isinstance(message, TaskWrote)]
         require(len(wrote) == len(messages), "every task of a batch to be committed has reported")
         written = [each.written for each in wrote if each.written is not None]
@@ -193,9 +213,10 @@ class _ExactlyOnce:
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Whatever has been decided stays: brokers refuse to abort what is committed."""
-        wrote = [message for message in messages if isinstance(message, TaskWrote)]
-        begun = wrote[0].begun if wrote else self.begun
-        if begun is None or (wrote and wrote[0].written is None):
+        told = [message for message in messages if isinstance(message, TaskWrote | TaskFailed)]
+        skipped = any(isinstance(each, TaskWrote) and each.written is None for each in told)
+        begun = told[0].begun if told else self.begun
+        if begun is None or skipped:
             return
         _try_abort(cluster_of(self.options.connection), begun)
 
@@ -206,7 +227,7 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, shape: RowShape) -> None:
         super().__init__(options, shape, name_of_query_sink(options))
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWrote:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWrote | TaskFailed:
         """The rows of one task, in the batch's transaction."""
         task = Task.current()
         if task.batch_id is None:
@@ -250,7 +271,7 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, shape: RowShape) -> None:
         super().__init__(options, shape, name_of_batch_sink(options))
 
-    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWrote:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskWrote | TaskFailed:
         """The rows of one task, in the write's transaction."""
         return self._write(iterator, self.options.batch_id, Task.current())
 
@@ -287,6 +308,13 @@ def begin(options: SinkOptions, sink: str) -> Begun:
         timeout_s=options.transaction_timeout_ms / 1000,
         since=time.time(),
     )
+
+
+def check_failed(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Raise what a task has died of; of several, what needs a change rather than a new start."""
+    reasons = [message.reason for message in messages if isinstance(message, TaskFailed)]
+    if reasons:
+        raise min(reasons, key=lambda each: (isinstance(each, GivenUpError), each.restart_helps))
 
 
 def commit(
@@ -372,7 +400,7 @@ def check_attempt(task: Task) -> None:
             "spark.speculation=false."
         )
     if task.attempt > 0:
-        raise UnavailableError(
+        raise GivenUpError(
             "A task of this exactly-once batch has failed (its own error tells why), and what it "
             "had written can not be told from what its repetition would write: the batch is given "
             "up, so start the query again, or let barnabas.spark.keep_running do it."
@@ -413,6 +441,12 @@ def write_rows(
     }
 
 
+def _see_through(iterator: "Iterator[pa.RecordBatch]") -> None:
+    """Operators before this one, and the state they keep, want to have their rows taken."""
+    for _ in iterator:
+        pass
+
+
 def _give_up(cluster: Cluster, begun: Begun, reason: Exception) -> None:
     """No task of a batch can be repeated, so the batch is lost with the first that fails.
 
@@ -440,12 +474,14 @@ def explained(cluster: Cluster, begun: Begun, problem: Exception) -> Exception:
                 "brokers have aborted it and nothing of it is committed: raise "
                 "kafka.transaction.timeout.ms, or make batches smaller with maxOffsetsPerTrigger."
             )
-        return UnavailableError(
+        return GivenUpError(
             "The batch was given up because another of its tasks has failed, whose own error tells "
             "why: nothing of it is committed, so start the query again."
         )
     if ended and not fenced:
-        return problem
+        return UnavailableError(
+            f"{problem} Nothing of the batch is committed, so start the query again."
+        )
     return FencedError(
         f"Another run of this query has taken over its sink ({begun.sink}), so nothing of this "
         "batch is committed: stop one of the two, or give them different checkpoints or sinkIds."
