@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ from tests.spark.sink.written import (
     write,
 )
 
-from barnabas.model.errors import ErrorCode
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.cluster.cluster import Cluster, cluster_of
 from barnabas.spark.cluster.retrying import Patience
 from barnabas.spark.cluster.transactions import DESCRIBE_PRODUCERS, end, init_producer_id
@@ -338,6 +339,38 @@ def test_only_time_in_trouble_counts_as_patience(
     write(options, "value binary", rows(), window_bytes=1, session=session)
     session.cluster.close()
     assert_each_once(shared_broker, topic, 30)
+
+
+class StuckSession(ProducerSession):
+    """The broker takes what is for one of the topics, and says that it could not."""
+
+    stuck = ""
+
+    def _judge(self, batch: Any, result: Any) -> Exception | None:
+        if batch.place.topic == self.stuck:
+            return KafkaError(ErrorCode.not_enough_replicas, "says the broker")
+        return super()._judge(batch, result)
+
+
+def test_a_partition_that_is_stuck_is_given_up_though_others_get_on(shared_broker: Broker) -> None:
+    """Its rows would be gathered in memory until the last one has come."""
+    well, stuck = new_topic(shared_broker), new_topic(shared_broker)
+    options = options_of(
+        shared_broker, kafka_delivery_timeout_ms="300", kafka_max_request_size="1000"
+    )
+    session = StuckSession(cluster_of(options.connection), options, None)
+    session.stuck = stuck
+    taken = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for number in range(200):
+            taken.append(number)
+            values = [b"%d" % number + b" " * 900] * 2
+            yield pa.record_batch({"value": pa.array(values), "topic": pa.array([well, stuck])})
+
+    with pytest.raises(NotAnsweredError, match="NOT_ENOUGH_REPLICAS"):
+        write(options, "value binary, topic string", rows(), window_bytes=1, session=session)
+    assert len(taken) < 200
 
 
 def test_a_producer_is_kept_for_the_next_task_unless_one_fails(shared_broker: Broker) -> None:

@@ -64,7 +64,7 @@ class ProducerIdentity(Protocol):
 class _Batch:
     """One batch until it is acknowledged."""
 
-    __slots__ = ("data", "limit", "place", "sends")
+    __slots__ = ("data", "limit", "place", "sends", "tried")
 
     def __init__(self, place: Place, data: bytes, limit: int) -> None:
         self.place = place
@@ -72,6 +72,8 @@ class _Batch:
         self.limit = limit
         """How large it was allowed to be, before compression."""
         self.sends = 0
+        self.tried = False
+        """Whether it had its turn, and be it that there was nobody to send it to."""
 
 
 class _Request(NamedTuple):
@@ -157,7 +159,8 @@ class ProducerSession:
         self._begun: set[Place] = set()
         """Partitions with an acknowledged batch."""
         self._patience = cluster.patience("Writing")
-        self._calm = True
+        self._stuck: _Batch | None = None
+        """What the patience is for, until it is acknowledged, whatever becomes of others."""
         connection = options.connection
         wait_s = min(connection.request_timeout_s, connection.patience_s)
         self._timeout_ms = max(int(wait_s * _TIMEOUT_SHARE * 1000), 1)
@@ -271,6 +274,8 @@ class ProducerSession:
             self._recover(problem)
 
     def _transmit(self, lane: _Lane, batches: list[_Batch]) -> Exception | None:
+        for batch in batches:
+            batch.tried = True
         try:
             if not lane.in_flight or lane.broker is None:
                 lane.broker = self.cluster.broker(lane.node)
@@ -361,7 +366,6 @@ class ProducerSession:
         return KafkaError(problem.code, f"{place}: {problem.message}")
 
     def _acknowledge(self, batch: _Batch, base_offset: int) -> None:
-        self._calm = True
         place = batch.place
         self._begun.add(place)
         pending = self._pending[place]
@@ -390,13 +394,8 @@ class ProducerSession:
         for lane in self._lanes.values():
             while lane.in_flight:
                 self._receive(lane)
-        if isinstance(problem, _TooLargeError):
-            self._calm = True
-        else:
-            if self._calm:
-                # Only time in trouble counts, not that of whoever makes the rows.
-                self._patience.renew()
-                self._calm = False
+        if not isinstance(problem, _TooLargeError):
+            self._look_for_stuck()
             self._patience.wait_after(problem)
             self.cluster.forget_leaders()
             self._leaders |= self.cluster.leaders(self._pending)
@@ -407,6 +406,14 @@ class ProducerSession:
             lane = self._lane_of(place)
             for batch in batches:
                 lane.put(batch)
+
+    def _look_for_stuck(self) -> None:
+        """Only time in trouble counts, not that of whoever makes the rows."""
+        if self._stuck is not None and self._stuck in self._pending.get(self._stuck.place, ()):
+            return
+        self._patience.renew()
+        heads = [batches[0] for batches in self._pending.values()]
+        self._stuck = next((batch for batch in heads if batch.tried), None)
 
 
 class _TooLargeError(Exception):
