@@ -30,7 +30,7 @@ class Feeder(threading.Thread):
         self.next_number = first
         self.chunks = 0
         self._stop_asked = threading.Event()
-        self.lag_max = 60_000
+        self.lag_max = 100_000
 
     def stop(self) -> None:
         """Leave no transaction open."""

@@ -44,7 +44,7 @@ class Plan:
     shuffle: int = 5
     broker: int = 10
     records: int = 1_000_000
-    offsets_per_trigger: int = 10_000
+    offsets_per_trigger: int = 25_000
     forgetful: bool = False
 
     @property
