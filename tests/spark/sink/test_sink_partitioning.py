@@ -117,6 +117,6 @@ def test_a_partition_that_is_not_there(
     router = TopicRouter("t", partitions, "murmur2")
     with pytest.raises(SparkJobError) as error:
         list(router.groups(2, None, pa.array(wanted, pa.int32())))
-    assert f"has {named}, but the topic t has the partitions 0 to {partitions - 1}" in str(
-        error.value
-    )
+    said = str(error.value)
+    assert f"has {named}, but the topic t has the partitions 0 to {partitions - 1}" in said
+    assert "drop it to have the key decide" in said

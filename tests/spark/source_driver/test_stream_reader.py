@@ -297,7 +297,7 @@ def test_starting_offsets_by_partition(world: World) -> None:
     assert end == {topic: {"0": 9, "1": 9, "2": 9}}
     assert latest(reader, end) == {topic: {"0": 9, "1": 10, "2": 9}}
     fewer = f'{{"{topic}": {{"0": 4, "1": -1}}}}'
-    with pytest.raises(SparkJobError, match=f"{topic}-2 is missing"):
+    with pytest.raises(SparkJobError, match=f"does not name {topic}-2: use -1"):
         world.stream(subscribe=topic, startingOffsets=fewer).initialOffset()
     more = offsets[:-1] + ', "x": {"0": 1}}'
     with pytest.raises(SparkJobError, match="x-0, which this query does not read"):

@@ -242,9 +242,9 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
             # Spark repeats its newest batch alone; skipping an older one could skip new rows.
             raise SparkJobError(
                 f"The sink has committed batch {here.batch_id}, and the query is at batch "
-                f"{batch_id}, so its checkpoint is older than what was written: go on with the "
-                "newest checkpoint, or set the option sinkId to a new name to write everything "
-                "from here on once more."
+                f"{batch_id}, so another driver works on its checkpoint, or it is older than what "
+                "was written: leave the query to that driver, or go on with the newest checkpoint, "
+                "or set the option sinkId to a new name to write everything from here on once more."
             )
         return super()._is_committed(here, batch_id)
 

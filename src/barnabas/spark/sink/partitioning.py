@@ -80,7 +80,8 @@ class TopicRouter:
                 raise SparkJobError(
                     f"The column partition has {least if least < 0 else most}, but the topic "
                     f"{self.topic} has the partitions 0 to {self.partitions - 1}: change the "
-                    "column, or leave it null to have the key decide."
+                    "column, or drop it to have the key decide (rows that were read from a topic "
+                    "bring the partition that they had there)."
                 )
         return numbers
 

@@ -31,8 +31,8 @@ class Losses:
         self._lost(
             f"{place} ends at offset {log_end}, but offsets {offset} to {end - 1} were to be "
             "read: its end was lost, or the topic was made anew.",
-            "If the topic was made anew, start the query with a new checkpoint; if brokers lost "
-            "the records, have them written again",
+            "If endingOffsets says so, lower it; if the topic was made anew, start the query with "
+            "a new checkpoint; if brokers lost the records, have them written again",
         )
 
     def unknown_topic(self, place: Place, first: int, end: int) -> None:

@@ -157,18 +157,23 @@ def _unlike(name: str, text: str, example: str) -> SparkJobError:
 
 def check_for_batch(start: Position, end: Position) -> None:
     """What can not be, whatever the topics hold."""
-    backwards = "a batch reads from the earliest end of the log on"
     if start == Everywhere(LATEST):
-        raise SparkJobError(f"startingOffsets can not be latest in a batch query: {backwards}.")
+        raise SparkJobError(
+            "startingOffsets can not be latest in a batch query, which would have nothing to read: "
+            "leave it out, or give offsets, or a startingTimestamp."
+        )
     if end == Everywhere(EARLIEST):
         raise SparkJobError("endingOffsets can not be earliest in a batch query: leave it out.")
-    for position, offset, name in ((start, LATEST, "starting"), (end, EARLIEST, "ending")):
+    for position, offset, name, instead in (
+        (start, LATEST, "starting", f"{EARLIEST} for the earliest"),
+        (end, EARLIEST, "ending", f"{LATEST} for the latest"),
+    ):
         if isinstance(position, AtOffsets):
             for place, wanted in position.offsets:
                 if wanted == offset:
                     raise SparkJobError(
-                        f"{name}Offsets can not be {offset} for {place} in a batch query: "
-                        f"{backwards}, and ends at the latest."
+                        f"{name}Offsets can not be {offset} for {place} in a batch query: use an "
+                        f"offset, or {instead}."
                     )
     if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
         _check_order("Offsets", dict(start.offsets), dict(end.offsets))
@@ -241,7 +246,7 @@ def _check_named(name: str, named: Collection[Place], places: Sequence[Place], a
     unknown = sorted(set(named) - set(places))
     if missing:
         raise SparkJobError(
-            f"{name} must name every partition that is read, and {listed(missing)} is missing: "
+            f"{name} must name every partition that is read, and does not name {listed(missing)}: "
             f"{advice}."
         )
     if unknown:
