@@ -29,7 +29,7 @@ SETTINGS: Final = {
     "num.partitions": "4",
 }
 PARTITIONS: Final = 4
-_MOMENT_S_MAX: Final = 60.0
+_MOMENT_S_MAX: Final = 180.0
 _PROGRESS_S_MAX: Final = 240.0
 _STRIKE_TRIES: Final = 20
 _AIMS: Final = (Moment.COMMITTED, Moment.WRITING, Moment.ANY)
