@@ -57,7 +57,7 @@ def jobs(records: int) -> tuple[Job, ...]:
         Job("batch read, count(), lz4", batch_read(LZ4, counted)),
         Job("batch read, value only", batch_read(PLAIN, into_noop, "value")),
         Job("stream read, noop", stream_read(PLAIN, records // 4)),
-        Job("batch write", batch_write(records // 2)),
+        Job("batch write", batch_write(records)),
         Job("stream, topic to topic", topic_to_topic(LZ4, records // 4), all_three),
     )
 
