@@ -41,8 +41,8 @@ def _failed(error: Exception) -> int:
     ours = error if isinstance(error, BarnabasError) else job_error(error)
     if ours is None:
         traceback.print_exception(error)
-    else:
-        print(f"barnabas: {sentence_of(ours)}", file=sys.stderr)
+    # Last, below whatever Spark has printed.
+    print(f"barnabas: {sentence_of(ours or error)}", file=sys.stderr)
     return NEEDS_CHANGE if needs_change(error) else FAILED
 
 

@@ -1,10 +1,10 @@
 """A query's progress as a consumer group's offsets, so that every Kafka tool sees its lag.
 
 Spark tells a source late, and of the last batch never, that a batch is complete. But it asks for
-new offsets only when the batch before is complete, and says where that one ended: that is what
-is committed, and it covers every trigger but the deprecated Trigger.Once, which asks once: there
-the end shows when the query is started again. Progress is for people to see. Spark's checkpoint is what counts, so nothing here
-ever fails a query.
+new offsets only when the batch before is complete, and says where that one ended: that is what is
+committed, and it covers every trigger but the deprecated Trigger.Once, which asks once: there the
+end shows when the query is started again. Progress is for people to see. Spark's checkpoint is
+what counts, so nothing here ever fails a query.
 """
 
 import logging
