@@ -32,6 +32,8 @@ PARTITIONS: Final = 4
 _MOMENT_S_MAX: Final = 180.0
 _PROGRESS_S_MAX: Final = 240.0
 _STRIKE_TRIES: Final = 20
+_FED_SHARE: Final = 1.2
+"""Offsets for each record that is to be committed: one chunk in eight is aborted."""
 _AIMS: Final = (Moment.COMMITTED, Moment.WRITING, Moment.ANY)
 
 
@@ -146,6 +148,11 @@ class SparkLives:
         self.strikes.append(strike)
         return strike
 
+    def _fed(self) -> int:
+        """Offsets of the input, aborted records and markers among them."""
+        places = [Place(INPUT, each) for each in range(PARTITIONS)]
+        return sum(self.kafka.latest(places, committed=True).values())
+
     def _check_driver(self) -> None:
         """It is killed at times, and never ends by itself."""
         if self.driver.ended is not None:
@@ -200,7 +207,7 @@ class SparkLives:
 
     def finish(self) -> None:
         """All kills are done: feed what is missing, and let the job read to the end."""
-        while self.feeder.next_number < self.plan.records:
+        while self._fed() < self.plan.records * _FED_SHARE:
             time.sleep(0.5)
         self.feeder.stop()
         deadline = time.monotonic() + _PROGRESS_S_MAX
