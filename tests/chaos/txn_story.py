@@ -6,6 +6,7 @@ takes its time (markers, compaction) is waited for.
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -155,8 +156,9 @@ class Story:
 
     def _offsets(self, link: Link) -> set[int]:
         """Of the records in the compacted topic, read by nobody in particular."""
-        reader = RawReader(Recorder(Path("/dev/null")), "", _KEPT, READ_UNCOMMITTED)
-        return {each.offset for each in reader.read(link, _KEPT[0])}
+        with closing(Recorder(Path("/dev/null"))) as nobody:
+            reader = RawReader(nobody, "", _KEPT, READ_UNCOMMITTED)
+            return {each.offset for each in reader.read(link, _KEPT[0])}
 
     @staticmethod
     def _wait(what: str, is_so: Callable[[], bool]) -> None:

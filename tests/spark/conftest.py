@@ -11,9 +11,14 @@ from pyspark.sql import SparkSession
 from barnabas.testing import Broker
 
 
+_DESCRIPTORS_MAX = 700
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2,1]` with few shuffle partitions; every Spark test of this process shares it."""
+    if len(os.listdir("/proc/self/fd")) > _DESCRIPTORS_MAX:
+        pytest.fail("py4j's callbacks end where descriptors pass 1023: run `pytest tests/spark`")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     home: Path = tmp_path_factory.mktemp("spark")

@@ -153,6 +153,12 @@ class SparkLives:
         places = [Place(INPUT, each) for each in range(PARTITIONS)]
         return sum(self.kafka.latest(places, committed=True).values())
 
+    def _wait_until_settled(self) -> None:
+        """A commit is answered before its markers are written: until then less can be read."""
+        places = [Place(INPUT, each) for each in range(PARTITIONS)]
+        while self._fed() < sum(self.kafka.latest(places, committed=False).values()):
+            time.sleep(0.1)
+
     def _check_driver(self) -> None:
         """It is killed at times, and never ends by itself."""
         if self.driver.ended is not None:
@@ -210,6 +216,7 @@ class SparkLives:
         while self._fed() < self.plan.records * _FED_SHARE:
             time.sleep(0.5)
         self.feeder.stop()
+        self._wait_until_settled()
         deadline = time.monotonic() + _PROGRESS_S_MAX
         left = self.behind()
         while left > 0:
