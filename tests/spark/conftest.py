@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from barnabas.testing import Broker
 
-
 _DESCRIPTORS_MAX = 700
 
 
