@@ -271,3 +271,10 @@ def test_other_commands_do_not_load_any_of_it() -> None:
     asked = "import sys, barnabas.cli.app; print('barnabas.spark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_signals_are_heard_as_before_once_the_command_has_ended(run: Run) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run("spark-cluster", "--port", str(taken.getsockname()[1])).returncode == 1
+    assert signal.getsignal(signal.SIGINT) is before

@@ -262,3 +262,13 @@ def test_a_file_that_another_thread_opens_again_is_not_taken_for_a_closed_one(
 
     monkeypatch.setattr(os, "preadv", slowly)
     assert file.pread_cached(1, 0) is None
+
+
+def test_a_file_that_is_closed_before_it_could_be_synced_is_no_failure(
+    few: DiskFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (file,) = opened(few, tmp_path, 1)
+    file.pwrite(b"of a topic that is deleted", 0)
+    file.close()
+    few.descriptors._sync_and_park(file)
+    assert caplog.messages == []

@@ -3,6 +3,8 @@
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
@@ -73,9 +75,7 @@ def spark_cluster(
         ui_port=ui_port,
         directory=directory,
     )
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)
-    with cluster:
+    with _ended_by_signals(), cluster:
         _tell_ready(cluster, f"{cores} {'core' if cores == 1 else 'cores'}, {memory}", as_json)
         while True:
             time.sleep(_LOOK_S)
@@ -121,6 +121,16 @@ def _tell_ready(cluster: "StandaloneCluster", each: str, as_json: bool) -> None:
         f"Run a job on it: barnabas spark-run --master {cluster.master_url} JOB.py",
         flush=True,
     )
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:

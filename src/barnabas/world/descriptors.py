@@ -191,6 +191,9 @@ class DescriptorKeeper:
         try:
             file.sync()
         except OSError as error:
+            with self.lock:
+                if file not in self._open:
+                    return  # Closed since it was chosen: nobody wants it synced any more.
             # It will tell so itself when its owner syncs it; until then it stays open.
             logger.error("syncing a file that is to be parked failed: %s", error)
             return
