@@ -317,6 +317,14 @@ class TestWholeFiles:
         with pytest.raises(FileNotFoundError):
             at.files.free_bytes(at("no"))
 
+    def test_total_bytes(self, at: Place) -> None:
+        assert at.files.total_bytes(at.folder) >= at.files.free_bytes(at.folder)
+        with pytest.raises(FileNotFoundError):
+            at.files.total_bytes(at("no"))
+
+    def test_boot_stays_the_same(self, at: Place) -> None:
+        assert at.files.boot(at.folder) == at.files.boot(at.folder)
+
 
 class TestLock:
     def test_only_one_holder(self, at: Place) -> None:

@@ -97,3 +97,12 @@ GROUP_REGEXES_MAX = 32
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
 """Longer words are cut: they quote what a stranger sent, and a string holds 32,767 bytes."""
+
+HEALTH_HEAD_BYTES_MAX = 8 * 1024
+"""The head of a request to the health listener: probes send a few hundred bytes."""
+
+HEALTH_CONNECTIONS_MAX = 64
+"""Connections to the health listener at once: probes come one by one, and go."""
+
+HEALTH_WAIT_S_MAX = 5.0
+"""How long a connection to the health listener lasts, whatever its peer does or does not do."""

@@ -1,5 +1,6 @@
 """One request and its answer, between the room that carries frames and the room that knows APIs."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -22,9 +23,11 @@ class Later:
     answers can be held at once, so a request whose answer can be large should not overlap.
     Otherwise this connection rests until it is done, and it runs to its end even when the
     peer goes, unless it `only_waits`: then nothing is lost by cancelling it.
+
+    A future serves as well: where somebody else does the work, there needs not be a task to wait.
     """
 
-    coroutine: Coroutine[Any, Any, Frames | None]
+    coroutine: "Coroutine[Any, Any, Frames | None] | asyncio.Future[Frames | None]"
     overlaps: bool
     only_waits: bool = False
 

@@ -119,3 +119,12 @@ class Files(Protocol):
     def free_bytes(self, path: str) -> int:
         """Room left where `path` lies."""
         ...
+
+    def total_bytes(self, path: str) -> int:
+        """Room there, used and left."""
+        ...
+
+    def boot(self, path: str) -> str:
+        """The same for as long as whatever was written where `path` lies is still there, synced or
+        not: the system has run without a break. Empty: nobody can tell."""
+        ...
