@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from barnabas.model.errors import BarnabasError
-from barnabas.ports.coordination import Create, Node, NodeExistsError, SetData
+from barnabas.ports.coordination import (
+    Create,
+    Delete,
+    Node,
+    NodeExistsError,
+    SessionOverError,
+    SetData,
+)
 from barnabas.world.embedded import EmbeddedCoordination
 
 _COMMITTER = """
@@ -154,10 +161,94 @@ def test_a_later_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "metadata.sqlite"
     _filled(path)
     with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     database.close()
-    with pytest.raises(BarnabasError, match="has format 2"):
+    with pytest.raises(BarnabasError, match="has format 3"):
         EmbeddedCoordination(str(path))
+
+
+_FORMAT_1 = (
+    """CREATE TABLE nodes (
+        path TEXT PRIMARY KEY,
+        parent TEXT NOT NULL,
+        data BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        ephemeral INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX nodes_by_parent ON nodes (parent)",
+    "INSERT INTO nodes VALUES ('/', '', x'', 0, 0)",
+    "INSERT INTO nodes VALUES ('/b', '/', x'62', 3, 0)",
+    "INSERT INTO nodes VALUES ('/b/c', '/b', x'63', 0, 0)",
+    "INSERT INTO nodes VALUES ('/e', '/', x'', 0, 1)",
+    "PRAGMA application_id = 1112690242",
+    "PRAGMA user_version = 1",
+)
+
+
+def test_a_store_of_format_1_is_carried_over(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    with sqlite3.connect(path) as database:
+        for statement in _FORMAT_1:
+            database.execute(statement)
+    database.close()
+
+    async def scene() -> None:
+        for _ in range(2):
+            tree = EmbeddedCoordination(str(path))
+            found = await tree.tree("/")
+            assert dict(found) == {"/b": Node(b"b", 3), "/b/c": Node(b"c", 0)}
+            assert 0 < found["/b"].created < found["/b/c"].created
+            await tree.commit(Create("/b/new"), Create("/b/n-", sequence=True))
+            new = await tree.get("/b/new")
+            assert new is not None
+            assert new.created > found["/b/c"].created
+            numbered = [name for name in await tree.children("/b") if name.startswith("n-")]
+            await tree.commit(Delete("/b/new"), Delete(f"/b/{numbered[0]}"))
+            await tree.close()
+
+    asyncio.run(scene())
+
+
+def test_a_carrying_over_that_is_interrupted_leaves_the_old_format(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite"
+    with sqlite3.connect(path) as database:
+        for statement in _FORMAT_1:
+            database.execute(statement)
+        database.execute("CREATE TABLE counters (in_the_way)")
+    database.close()
+    with pytest.raises(BarnabasError, match="can not be opened"):
+        EmbeddedCoordination(str(path))
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (1,)
+        assert database.execute("SELECT count(*) FROM nodes").fetchone() == (4,)
+        database.execute("DROP TABLE counters")
+    database.close()
+
+    async def scene() -> None:
+        tree = EmbeddedCoordination(str(path))
+        assert list(await tree.tree("/")) == ["/b", "/b/c"]
+        await tree.close()
+
+    asyncio.run(scene())
+
+
+def test_sessions_and_creations_are_counted_over_restarts(tmp_path: Path) -> None:
+    path = str(tmp_path / "metadata.sqlite")
+    seen: list[tuple[int, int, int]] = []
+
+    async def scene() -> None:
+        tree = EmbeddedCoordination(path)
+        await tree.commit(Create("/e", ephemeral=True))
+        node = await tree.get("/e")
+        assert node is not None
+        seen.append((tree.session, node.owner, node.created))
+        await tree.close()
+
+    for _ in range(3):
+        asyncio.run(scene())
+    assert [session for session, _, _ in seen] == [1, 2, 3]
+    assert [owner for _, owner, _ in seen] == [1, 2, 3]
+    assert seen[0][2] < seen[1][2] < seen[2][2]
 
 
 def test_a_store_may_be_opened_on_one_thread_and_used_on_another() -> None:
@@ -179,9 +270,9 @@ def test_a_closed_store_says_so() -> None:
     async def main() -> None:
         tree = EmbeddedCoordination(":memory:")
         await tree.close()
-        with pytest.raises(BarnabasError, match="can not be read"):
+        with pytest.raises(SessionOverError, match="is closed"):
             await tree.get("/")
-        with pytest.raises(BarnabasError, match="can not be written"):
+        with pytest.raises(SessionOverError, match="is closed"):
             await tree.commit(Create("/a"))
 
     asyncio.run(main())

@@ -21,6 +21,7 @@ from barnabas.world.descriptors import (
 
 _MODE: Final = 0o644
 _SMALL_BYTES: Final = 64 * 1024
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _RWF_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 
 
@@ -351,6 +352,21 @@ class DiskFiles:
         """Room left where `path` lies, for users without root's reserve."""
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system where `path` lies."""
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
+    def boot(self, path: str) -> str:
+        """Linux gives every start of the system an id; and a folder that was copied or restored
+        from a backup, to another disk or the same, is another one."""
+        try:
+            found = os.stat(path)
+            with open(_BOOT_ID, encoding="ascii") as file:
+                return f"{file.read().strip()} {found.st_dev} {found.st_ino}"
+        except OSError:
+            return ""
 
 
 def _remove_folder(path: str) -> None:

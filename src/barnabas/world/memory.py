@@ -227,10 +227,19 @@ class MemoryFiles:
 
     def free_bytes(self, path: str) -> int:
         """The machine's memory less what the files hold."""
-        self._find(path)
         with self._guard:
             held = _bytes_below(self._root)
-        return max(0, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") - held)
+        return max(0, self.total_bytes(path) - held)
+
+    def total_bytes(self, path: str) -> int:
+        """The machine's memory."""
+        self._find(path)
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def boot(self, path: str) -> str:
+        """Nobody asks twice: files and process end together."""
+        self._find(path)
+        return ""
 
     def _find(self, path: str) -> _Content | _Folder:
         found: _Content | _Folder = self._root
