@@ -59,6 +59,25 @@ def test_large_frames_are_written_where_they_belong(
     assert reader.bytes_missing == 4
 
 
+def test_the_memory_of_a_large_frame_is_used_again_when_nobody_looks_at_it() -> None:
+    reader, size = FrameReader(), 100_000
+    first, second, third = (framed(bytes([number]) * size) for number in (1, 2, 3))
+    assert reader.feed(first[:10]) == []
+    (seen,) = reader.feed(first[10:])
+    assert reader.feed(second[:10]) == []
+    (other,) = reader.feed(second[10:])
+    assert (bytes(seen), bytes(other)) == (first[4:], second[4:])
+    memory = seen.obj, other.obj
+    assert memory[0] is not memory[1]
+    del memory
+    kept = id(other.obj)
+    del seen, other
+    assert reader.feed(third[:10]) == []
+    (last,) = reader.feed(third[10:])
+    assert bytes(last) == third[4:]
+    assert id(last.obj) == kept
+
+
 def test_what_is_missing_of_a_frame_is_known() -> None:
     reader = FrameReader()
     assert reader.feed(b"\x00\x00") == []

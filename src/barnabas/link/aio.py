@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from barnabas.link.exchange import Answer, Exchange, Piece
 from barnabas.model import limits
@@ -21,8 +21,10 @@ from barnabas.wire.produce_client import (
     parse_produce_response,
 )
 
+_RECEIVE_BYTES: Final = 64 * 1024
 
-class Link(asyncio.Protocol):
+
+class Link(asyncio.BufferedProtocol):
     """One connection; made by `connect`. A request that times out does not disturb the others.
 
     Raises OSError (TimeoutError, ConnectionError) for what the network does, and DecodeError
@@ -37,6 +39,8 @@ class Link(asyncio.Protocol):
     ) -> None:
         self._exchange = Exchange(client_id, frame_bytes_max)
         self._timeout_s = timeout_s
+        self._received = bytearray(_RECEIVE_BYTES)
+        self._room: memoryview | None = None
         self._waiting: deque[asyncio.Future[Answer]] = deque()
         self._transport: asyncio.Transport | None = None
         self._problem: Exception | None = None
@@ -112,10 +116,19 @@ class Link(asyncio.Protocol):
         """The connection is up."""
         self._transport = transport  # type: ignore[assignment]  # a stream's protocol gets a Transport
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray | memoryview:  # noqa: ARG002
+        """Where the next bytes go: to the rest of a large answer, if one has begun."""
+        self._room = self._exchange.room
+        return self._received if self._room is None else self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Hand each complete answer to whoever waits for it, if they still do."""
+        room, self._room = self._room, None
         try:
-            answers = self._exchange.receive(data)
+            if room is None:
+                answers = self._exchange.receive(bytes(memoryview(self._received)[:nbytes]))
+            else:
+                answers = self._exchange.filled(nbytes)
         except DecodeError as problem:
             self._fail(problem)
             return

@@ -4,6 +4,7 @@ A broker answers one connection's requests in the order they came, so the questi
 are a queue, and the correlation id is only a check.
 """
 
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -18,8 +19,11 @@ Piece = bytes | bytearray | memoryview
 
 _LENGTH_BYTES: Final = 4
 _CORRELATION_IDS: Final = 2**31
-_LARGE_BYTES: Final = 256 * 1024
-"""From here on copying a frame about costs more than asking the system for memory of its own."""
+_LARGE_BYTES: Final = 32 * 1024
+"""From here on a frame gets memory of its own, so as to be copied about as little as possible."""
+_KEPT_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Up to here that memory is kept for the next large frame: fresh memory costs a page fault for
+each 4 KiB of it, which is more than filling it costs."""
 
 
 class FrameReader:
@@ -29,8 +33,9 @@ class FrameReader:
         self._frame_bytes_max = frame_bytes_max
         self._pending = bytearray()
         self._wanted = _LENGTH_BYTES
-        self._large: bytearray | None = None
+        self._large: memoryview | None = None
         self._filled = 0
+        self._kept = bytearray()
 
     @property
     def bytes_missing(self) -> int:
@@ -42,7 +47,7 @@ class FrameReader:
     @property
     def room(self) -> memoryview | None:
         """Where the rest of a large frame belongs, for a socket to write to; see `filled`."""
-        return None if self._large is None else memoryview(self._large)[self._filled :]
+        return None if self._large is None else self._large[self._filled :]
 
     def filled(self, count: int) -> list[memoryview]:
         """So many bytes were written to `room`; the frame, if it is complete with them."""
@@ -50,7 +55,7 @@ class FrameReader:
         self._filled += count
         if self._large is None or self._filled < len(self._large):
             return []
-        frame, self._large, self._filled = memoryview(self._large), None, 0
+        frame, self._large, self._filled = self._large, None, 0
         return [frame.toreadonly()]
 
     def feed(self, data: bytes) -> list[memoryview]:
@@ -89,10 +94,20 @@ class FrameReader:
         if self._wanted < _LARGE_BYTES:
             self._pending += rest
             return
-        self._large = bytearray(self._wanted - _LENGTH_BYTES)
+        self._large = self._memory(self._wanted - _LENGTH_BYTES)
         self._wanted = _LENGTH_BYTES
         self._filled = len(rest) - _LENGTH_BYTES
         self._large[: self._filled] = rest[_LENGTH_BYTES:]
+
+    def _memory(self, length: int) -> memoryview:
+        """Room for a large frame: that of the last one, if nobody looks at it any more. (A view,
+        and every slice of it, holds a reference to its bytearray.)"""
+        kept = self._kept
+        if len(kept) < length or sys.getrefcount(kept) != _UNSEEN:
+            kept = bytearray(length)
+            if length <= _KEPT_BYTES_MAX:
+                self._kept = kept
+        return memoryview(kept)[:length]
 
     def _frame_length(self, view: memoryview, position: int) -> int:
         length: int = INT32.unpack_from(view, position)[0]
@@ -102,6 +117,11 @@ class FrameReader:
                 "and is it one without TLS?"
             )
         return length
+
+
+_UNSEEN: Final = 3
+"""References to the kept memory when there is no view of it: the reader's, that of the method that
+looks, and that of the counting itself. Were there ever more, it would just not be used again."""
 
 
 class Question(NamedTuple):

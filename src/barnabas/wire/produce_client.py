@@ -82,7 +82,7 @@ def parse_produce_response(version: int, frame: Readable, position: int) -> Prod
 
 def _parse_response(version: int, frame: Readable, position: int) -> ProduceResponse:
     flexible = version >= FLEXIBLE_FROM
-    count, position = read_count(frame, position, flexible=flexible, element_bytes=6)
+    count, position = read_count(frame, position, flexible=flexible, element_bytes=3)
     topics = []
     for _ in range(count):
         name = topic_id = None

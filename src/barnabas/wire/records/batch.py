@@ -42,7 +42,7 @@ _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _CRC: Final = struct.Struct(">I")
 _CRC_AT: Final = 17
 _MAX_TIMESTAMP_AT: Final = 35
-_CRC_FROM: Final = 21
+CRC_FROM: Final = 21
 
 
 class BatchHeader(NamedTuple):
@@ -108,7 +108,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def crc_of(buffer: Buffer, position: int, size: int) -> int:
     """CRC-32C of the batch of `size` bytes that begins at `position`."""
-    return crc32c(memoryview(buffer)[position + _CRC_FROM : position + size])
+    return crc32c(memoryview(buffer)[position + CRC_FROM : position + size])
 
 
 def stamp(
@@ -137,7 +137,7 @@ def stamp_create_time(
 def _stamp_attributes(
     buffer: bytearray | memoryview, position: int, header: BatchHeader, attributes: int
 ) -> BatchHeader:
-    _ATTRIBUTES.pack_into(buffer, position + _CRC_FROM, attributes)
+    _ATTRIBUTES.pack_into(buffer, position + CRC_FROM, attributes)
     _CRC.pack_into(buffer, position + _CRC_AT, crc_of(buffer, position, header.size))
     return parse_header(buffer, position)
 
@@ -148,7 +148,7 @@ def assemble(header: BatchHeader, records: Buffer) -> bytes:
     packed = bytearray(HEADER_BYTES)
     _HEADER.pack_into(packed, 0, *header._replace(length=length, magic=MAGIC, crc=0))
     # Of the two parts one after the other, so that the records are copied only once.
-    crc = crc32c(records, crc32c(memoryview(packed)[_CRC_FROM:]))
+    crc = crc32c(records, crc32c(memoryview(packed)[CRC_FROM:]))
     _CRC.pack_into(packed, _CRC_AT, crc)
     return b"".join((packed, records))
 
