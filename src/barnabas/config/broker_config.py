@@ -6,11 +6,14 @@ from typing import Any, Final
 
 from barnabas.config.broker_keys import BROKER_KEYS, synonyms_of
 from barnabas.config.cleaner_keys import read_cleaner_settings
+from barnabas.config.cluster_keys import read_cluster_settings
+from barnabas.config.controller_keys import read_controller_settings
 from barnabas.config.group_keys import read_group_settings
 from barnabas.config.keys import ConfigSource, Value, invalid, parse_value
 from barnabas.config.listeners import (
     Listener,
     check_reachable,
+    parse_address,
     parse_listeners,
     parse_protocol_map,
 )
@@ -48,8 +51,11 @@ class BrokerConfig:
         self._read_network()
         self._read_work()
         self.cleaner = read_cleaner_settings(self._values)
+        self.controller = read_controller_settings(self._values)
         self.groups = read_group_settings(self._values)
         self.transactions = read_transaction_settings(self._values)
+        self.cluster = read_cluster_settings(self._values)
+        self._check_others_can_find_it()
 
     def __getitem__(self, name: str) -> Value:
         """The effective value of any broker key."""
@@ -117,6 +123,10 @@ class BrokerConfig:
         check_reachable(self.listeners, allow_insecure=self.allow_insecure)
         self.advertised_listeners: tuple[Listener, ...] = self._advertised(protocols)
         """Empty when not set: each client is then told the address it has just used."""
+        health = values["health.listener"]
+        self.health_listener: tuple[str, int] | None = (
+            None if health is None else parse_address("health.listener", health)
+        )
         self.socket_request_max_bytes: int = values["socket.request.max.bytes"]
         self.connections_max_idle_ms: int = values["connections.max.idle.ms"]
         self.max_connections: int = values["max.connections"]
@@ -134,6 +144,19 @@ class BrokerConfig:
             if each.is_every_address:
                 raise invalid(key, each, "set it to the address by which clients reach this broker")
         return advertised
+
+    def _check_others_can_find_it(self) -> None:
+        """A broker alone tells each client the address that it has just used. One of several is
+        told of by the others, too, and to them: they need an address that leads to it."""
+        first = self.listeners[0]
+        told = bool(self.advertised_listeners)
+        if self.cluster.zookeeper_connect and first.is_every_address and not told:
+            raise invalid(
+                "listeners",
+                first,
+                "a broker of a cluster has to say where it can be reached: listen at one address, "
+                "or set advertised.listeners",
+            )
 
     def _read_work(self) -> None:
         values: Mapping[str, Any] = self._values
@@ -155,6 +178,8 @@ class BrokerConfig:
         self.log_flush_start_offset_checkpoint_interval_ms: int = values[
             "log.flush.start.offset.checkpoint.interval.ms"
         ]
+        self.scrub_interval_ms: int = values["log.scrub.interval.ms"]
+        self.scrub_max_bytes_per_second: int = values["log.scrub.max.bytes.per.second"]
         self.log_flush_scheduler_interval_ms: int = values["log.flush.scheduler.interval.ms"]
         self.num_recovery_threads_per_data_dir: int = values["num.recovery.threads.per.data.dir"]
 

@@ -49,8 +49,8 @@ GROUP_KEYS: Final = (
          "the count must not change once there are groups.",
          checks.between(1, limits.PARTITIONS_PER_TOPIC_MAX), _HIGH),
     _key("offsets.topic.replication.factor", _SHORT, 3,
-         "Replicas of `__consumer_offsets`, at most: a cluster with fewer brokers makes as many as "
-         "it has, so that a single broker needs no setting.",
+         "Replicas of `__consumer_offsets`. A broker alone makes one; a cluster waits until so "
+         "many brokers are there.",
          checks.at_least(1), _HIGH),
     _key("offsets.topic.segment.bytes", _I, 100 * 1024 * 1024,
          "`segment.bytes` of `__consumer_offsets`; small, because only closed segments are "

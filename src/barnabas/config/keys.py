@@ -96,6 +96,28 @@ _COMMA = re.compile(r"\s*,\s*")
 _BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
+def broker_key(
+    name: str,
+    type_: ConfigType,
+    default: Value,
+    doc: str,
+    check: Check | None = None,
+    *,
+    update: Update = Update.READ_ONLY,
+    importance: Importance = Importance.MEDIUM,
+) -> Key:
+    """For lists of keys, of which most say no more than this."""
+    return Key(
+        name=name,
+        type=type_,
+        default=default,
+        doc=doc,
+        check=check,
+        update=update,
+        importance=importance,
+    )
+
+
 def invalid(name: str, shown: object, problem: str) -> KafkaError:
     """The error for a value that can not be used, in Kafka's form."""
     return KafkaError(

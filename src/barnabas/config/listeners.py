@@ -10,6 +10,7 @@ from barnabas.config.keys import invalid
 PLAINTEXT: Final = "PLAINTEXT"
 
 _ADDRESS = re.compile(r"([A-Za-z0-9_-]+)://(\[[0-9a-fA-F:.%]+\]|[^:/\[\]\s]*):([0-9]{1,5})")
+_BARE_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^:/\[\]\s]+):([0-9]{1,5})")
 _LOOPBACK_V4 = re.compile(r"127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}")
 _EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
@@ -37,6 +38,14 @@ class Listener:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+
+def parse_address(key: str, text: str) -> tuple[str, int]:
+    """`host:port`, as a pair. Port 0 means: any free one."""
+    found = _BARE_ADDRESS.fullmatch(text.strip())
+    if not found or int(found[2]) > 65535:
+        raise invalid(key, text, "expected host:port, for example 127.0.0.1:9644")
+    return found[1].strip("[]"), int(found[2])
 
 
 def parse_protocol_map(key: str, entries: Iterable[str]) -> dict[str, str]:

@@ -25,9 +25,15 @@ class TopicConfig:
     compression_zstd_level: int = _DEFAULT["compression.zstd.level"]
     delete_retention_ms: int = _DEFAULT["delete.retention.ms"]
     file_delete_delay_ms: int = _DEFAULT["file.delete.delay.ms"]
+    follower_replication_throttled_replicas: tuple[str, ...] = _DEFAULT[
+        "follower.replication.throttled.replicas"
+    ]
     flush_messages: int = _DEFAULT["flush.messages"]
     flush_ms: int = _DEFAULT["flush.ms"]
     index_interval_bytes: int = _DEFAULT["index.interval.bytes"]
+    leader_replication_throttled_replicas: tuple[str, ...] = _DEFAULT[
+        "leader.replication.throttled.replicas"
+    ]
     max_compaction_lag_ms: int = _DEFAULT["max.compaction.lag.ms"]
     max_message_bytes: int = _DEFAULT["max.message.bytes"]
     message_timestamp_after_max_ms: int = _DEFAULT["message.timestamp.after.max.ms"]

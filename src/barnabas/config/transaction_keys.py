@@ -34,8 +34,8 @@ TRANSACTION_KEYS: Final = (
          "its name, so the count must not change once there are some.",
          checks.between(1, limits.PARTITIONS_PER_TOPIC_MAX)),
     _key("transaction.state.log.replication.factor", _SHORT, 3,
-         "Replicas of `__transaction_state`, at most: a cluster with fewer brokers makes as many "
-         "as it has, so that a single broker needs no setting.",
+         "Replicas of `__transaction_state`. A broker alone makes one; a cluster waits until so "
+         "many brokers are there.",
          checks.at_least(1)),
     _key("transaction.state.log.min.isr", _I, 2,
          "`min.insync.replicas` of `__transaction_state`, at most: where there are fewer replicas, "
