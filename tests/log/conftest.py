@@ -7,6 +7,7 @@ import pytest
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import LogPlace, load_log
+from barnabas.model.stops import Stop
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.record import encode_batch
@@ -97,6 +98,7 @@ def open_log(
     files: Files,
     *,
     clean: bool = False,
+    stop: Stop = Stop.LOSSY,
     recovery_point: int = 0,
     start_offset: int = 0,
     now_ms: int = NOW_MS,
@@ -110,6 +112,6 @@ def open_log(
         config or TopicConfig(),
         recovery_point=recovery_point,
         start_offset=start_offset,
-        clean=clean,
+        stop=Stop.CLEAN if clean else stop,
     )
     return load_log(place, now_ms)

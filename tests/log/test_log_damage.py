@@ -6,6 +6,7 @@ from tests.log.conftest import LOG_FILE, append, batch, flip, open_log, read_val
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import DamagedLogError
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.wire.records.batch import walk
 from barnabas.world.memory import MemoryFiles
 
 BATCHES = 8
@@ -123,3 +124,18 @@ def test_a_file_cut_after_a_clean_stop_is_noticed(killed: MemoryFiles) -> None:
     killed.open(LOG_FILE).truncate(BATCHES * SIZE - 1)
     with pytest.raises(DamagedLogError):
         open_log(killed, clean=True, recovery_point=BATCHES)
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("byte", range(8))
+def test_a_damaged_offset_is_noticed_by_those_around_it(
+    killed: MemoryFiles, byte: int, bit: int
+) -> None:
+    """It lies outside of the checksum. Whatever is served has the offset that it always had."""
+    log = open_log(killed)
+    flip(killed, LOG_FILE, 3 * SIZE + byte, bit)
+    plan = log.plan_read(0, 1 << 16, BATCHES, at_least_one=True)
+    assert plan is not None
+    result = plan.read()
+    assert [header.base_offset for _, header in walk(result.data)] in ([0, 1], [0, 1, 2])
+    assert result.next_offset in (2, 3)

@@ -142,3 +142,49 @@ def test_the_file_is_kafkas() -> None:
 def test_a_damaged_file_is_refused(data: bytes) -> None:
     with pytest.raises(CheckpointError):
         LeaderEpochs.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("known", "batch", "after"),
+    [
+        ([], (3, 10), [(3, 10)]),
+        ([(3, 10)], (3, 10), [(3, 10)]),
+        ([(3, 10)], (3, 15), [(3, 10)]),
+        ([(3, 10)], (5, 15), [(3, 10), (5, 15)]),
+        ([(3, 10), (7, 40)], (3, 15), [(3, 10), (7, 40)]),
+        ([(3, 10), (7, 40)], (5, 15), [(3, 10), (5, 15), (7, 40)]),
+        ([(3, 10), (7, 40)], (3, 40), [(3, 10)]),  # an epoch that was led and given up
+        ([(3, 10), (7, 40)], (5, 50), [(3, 10), (5, 50)]),
+        ([(3, 10), (7, 40), (8, 60)], (9, 30), [(3, 10), (9, 30)]),  # a tail that was cut off
+        ([(3, 10), (7, 40)], (8, 40), [(3, 10), (8, 40)]),
+        ([(3, 10), (7, 40)], (2, 5), [(2, 5), (3, 10), (7, 40)]),
+        ([(3, 10)], (-1, 20), [(3, 10)]),
+    ],
+)
+def test_batches_that_were_found_are_believed(
+    known: list[tuple[int, int]], batch: tuple[int, int], after: list[tuple[int, int]]
+) -> None:
+    told = LeaderEpochs(list(known))
+    told.found(*batch, batch[1] + 4)
+    assert told.entries == after
+    assert told.changed == (known != after)
+
+
+@given(_STEPS, _STEPS)
+def test_whatever_was_written_down_batches_tell_the_truth(
+    stale: list[tuple[int, int]], written: list[tuple[int, int]]
+) -> None:
+    told, truth = LeaderEpochs(), LeaderEpochs()
+    for epoch, start in sorted(stale):
+        told.assign(epoch, start)
+    offset = 0
+    for epoch, size in sorted(written):
+        told.found(epoch, offset, offset + size)
+        truth.assign(epoch, offset)
+        assert told.epoch_at(offset) == epoch
+        offset += size + 1
+    told.truncate_end(offset)
+    if written:
+        assert [told.epoch_at(each) for each in range(offset)] == [
+            truth.epoch_at(each) for each in range(offset)
+        ]

@@ -8,6 +8,8 @@ from tests.log.conftest import LOG_FILE, NOW_MS, append, batch, flip, open_log, 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import DamagedLogError
+from barnabas.model.stops import Stop
+from barnabas.wire.records.batch import walk
 from barnabas.world.memory import MemoryFiles
 
 SMALL = TopicConfig(segment_bytes=300, index_interval_bytes=1)
@@ -243,3 +245,70 @@ def test_timestamps_for_rolling_and_retention_survive(files: MemoryFiles) -> Non
         segment = log.segments[0]
         assert (segment.first_timestamp, segment.max_timestamp) == (NOW_MS - 5, NOW_MS)
         assert segment.max_timestamp_offset == 1
+
+
+def test_what_a_kill_leaves_is_no_damage(files: MemoryFiles) -> None:
+    log = written(files, 5)
+    whole = content(files)
+    for size in range(log.segments[0].size - len(batch(b"4")), log.segments[0].size + 1):
+        restored(files, whole)
+        files.open(LOG_FILE).truncate(size)
+        assert open_log(files, stop=Stop.KILLED).damage is None
+
+
+@pytest.mark.parametrize("stop", [Stop.KILLED, Stop.LOSSY])
+def test_what_no_kill_explains_is_damage(files: MemoryFiles, stop: Stop) -> None:
+    """A power loss may have taken anything that was not synced; a kill takes nothing."""
+    log = written(files, 20, SMALL)
+    whole = content(files)
+    middle = log.segments[2]
+
+    def found() -> bool:
+        again = open_log(files, stop=stop, config=SMALL)
+        assert again.end_offset < 20
+        return again.damage is not None
+
+    flip(files, f"data/events-0/{middle.base_offset:020}.log", 70)
+    assert found() is (stop is Stop.KILLED)
+    restored(files, whole)
+    files.remove(f"data/events-0/{middle.base_offset:020}.log")
+    assert found() is (stop is Stop.KILLED)
+    restored(files, whole)
+    files.open(f"data/events-0/{middle.base_offset:020}.log").truncate(middle.size - 1)
+    assert found() is (stop is Stop.KILLED)
+
+
+@pytest.mark.parametrize("torn", [0, 1, 30, 70])
+def test_no_rotten_bit_passes_for_a_torn_batch(files: MemoryFiles, torn: int) -> None:
+    """After a kill this replica counts as one that has everything. A length that was damaged makes
+    the rest of the file look like the beginning of one batch."""
+    log = written(files, 4)
+    append(log, batch(b"4" * 40, producer=(9, 0, 4)), epoch=2)
+    files.open(LOG_FILE).truncate(log.segments[0].size - torn)
+    whole, sound = content(files), 5 if torn == 0 else 4
+    batches = [position for position, _ in walk(files.read(LOG_FILE))]
+    for position in [start + byte for start in batches for byte in range(61)]:
+        for bit in range(8):
+            restored(files, whole)
+            flip(files, LOG_FILE, position, bit)
+            again = open_log(files, stop=Stop.KILLED)
+            assert again.end_offset >= sound or again.damage is not None, (position, bit)
+
+
+def test_a_garbled_sector_is_no_torn_batch(files: MemoryFiles) -> None:
+    written(files, 20)
+    whole = content(files)
+    for seed in range(50):
+        restored(files, whole)
+        files.open(LOG_FILE).pwrite(random.Random(seed).randbytes(512), 512)
+        assert open_log(files, stop=Stop.KILLED).damage is not None, seed
+
+
+def test_after_a_kill_what_was_synced_is_there(files: MemoryFiles) -> None:
+    log = written(files, 20, SMALL)
+    point = sync(log)
+    newest = log.segments[-1]
+    files.remove(f"data/events-0/{newest.base_offset:020}.log")
+    again = open_log(files, stop=Stop.KILLED, config=SMALL, recovery_point=point)
+    assert again.end_offset == newest.base_offset
+    assert again.damage is not None

@@ -1,7 +1,9 @@
 """The data directory: one holder, honest marks, and nothing left of what was deleted."""
 
 import errno
+import shutil
 import uuid
+from pathlib import Path
 
 import pytest
 from tests.log.conftest import append, batch, flip, read_values, sync
@@ -11,11 +13,14 @@ from barnabas.log.dump import stored_segments
 from barnabas.log.log import PartitionLog
 from barnabas.log.recovery import DamagedLogError
 from barnabas.log.store import LogStore, topic_id_text
+from barnabas.log.strays import ended_before
 from barnabas.model.errors import BarnabasError
+from barnabas.model.stops import Stop
 from barnabas.model.topics import TopicPartition
 from barnabas.sim.faults import Chances, PowerLostError
 from barnabas.sim.files import SimFiles
 from barnabas.world.entropy import RealEntropy
+from barnabas.world.files import DiskFiles
 from barnabas.world.memory import MemoryFiles
 
 ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -89,6 +94,61 @@ def test_the_clean_mark_is_there_only_between_a_clean_stop_and_the_next_start() 
     assert not files.exists(MARK)
     third.abandon()
     assert not opened(files).clean
+
+
+def test_a_kill_is_told_from_a_power_loss() -> None:
+    files = SimFiles(1)
+
+    def life(files: SimFiles) -> LogStore:
+        store = opened(files)
+        store.mark_boot()
+        filled(store)
+        return store
+
+    assert life(files).last_stop is Stop.LOSSY, "nobody knows who was here before"
+    files = files.kill()
+    assert life(files).last_stop is Stop.KILLED
+    files = files.crash()
+    store = opened(files)
+    assert store.last_stop is Stop.LOSSY
+    filled(store)
+    files = files.kill()
+    assert life(files).last_stop is Stop.LOSSY, "the loss was known to nobody"
+    files = files.kill()
+    life(files).close()
+    assert life(files.crash()).last_stop is Stop.CLEAN
+
+
+def test_after_a_failed_disk_a_kill_is_no_excuse() -> None:
+    files = SimFiles(1)
+    store = opened(files)
+    store.mark_boot()
+    store.distrust()
+    store.distrust()
+    assert opened(files.kill()).last_stop is Stop.LOSSY
+
+
+def test_the_boot_of_this_machine_is_remembered(tmp_path: Path) -> None:
+    store = LogStore(DiskFiles(), str(tmp_path), Clock(), RealEntropy())
+    store.mark_boot()
+    store.abandon()
+    again = LogStore(DiskFiles(), str(tmp_path), Clock(), RealEntropy())
+    known = Path("/proc/sys/kernel/random/boot_id").exists()
+    assert again.last_stop is (Stop.KILLED if known else Stop.LOSSY)
+    again.abandon()
+
+
+def test_a_directory_that_was_put_back_from_a_copy_is_not_as_it_was_left(tmp_path: Path) -> None:
+    home, backup = tmp_path / "data", tmp_path / "backup"
+    store = LogStore(DiskFiles(), str(home), Clock(), RealEntropy())
+    store.mark_boot()
+    store.abandon()
+    shutil.copytree(home, backup)
+    home.rename(tmp_path / "broken")
+    shutil.copytree(backup, home)
+    again = LogStore(DiskFiles(), str(home), Clock(), RealEntropy())
+    assert again.last_stop is Stop.LOSSY
+    again.abandon()
 
 
 def test_everything_survives_a_stop_and_a_kill() -> None:
@@ -175,14 +235,55 @@ def test_folders_of_no_topic_are_set_aside_and_others_left_alone() -> None:
     store.close()
     files.make_dirs("data/notes")
     store = opened(files)
-    store.set_strays_aside({PART})
+    store.clear_strays({PART})
     assert files.exists(LOG)
     assert files.exists("data/notes")
     assert not files.exists("data/gone-3")
     strays = [name for name in files.list("data") if name.endswith("-stray")]
     assert [name.startswith("gone-3.") for name in strays] == [True]
-    store.set_strays_aside({PART})
+    store.clear_strays({PART})
     assert strays == [name for name in files.list("data") if name.endswith("-stray")]
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "epoch", "goes"),
+    [
+        (ID, 1, True),
+        (ID, 0, False),  # Records of that epoch are here: somebody knows less than we do.
+        (OTHER_ID, 1, False),
+    ],
+)
+def test_what_was_moved_away_goes_if_that_is_certain(
+    topic_id: uuid.UUID, epoch: int, goes: bool
+) -> None:
+    files = MemoryFiles()
+    store = opened(files)
+    filled(store)
+    store.close()
+    store = opened(files)
+    store.doom(store.clear_strays(set(), {PART: (topic_id, epoch)}))
+    assert not files.exists(LOG)
+    remove_due(store)
+    left = [name for name in files.list("data") if name.startswith(PART.directory)]
+    assert [name.endswith("-stray") for name in left] == ([] if goes else [True])
+
+
+def test_without_its_list_of_epochs_a_folder_is_judged_by_its_batches() -> None:
+    files = MemoryFiles()
+    store = opened(files)
+    filled(store)
+    store.close()
+    files.replace("data/events-0/leader-epoch-checkpoint", b"nonsense")
+    assert not ended_before(files, "data/events-0", 9)
+    files.remove("data/events-0/leader-epoch-checkpoint")
+    assert ended_before(files, "data/events-0", 1)
+    assert not ended_before(files, "data/events-0", 0)
+    files.replace(LAST, files.read(LAST) + bytes(100))
+    assert not ended_before(files, "data/events-0", 1), "who knows what that was"
+    for name in files.list("data/events-0"):
+        if name.endswith(".log"):
+            files.replace(f"data/events-0/{name}", b"")
+    assert ended_before(files, "data/events-0", 0)
 
 
 def test_a_deleted_partition_is_gone_at_once_and_its_files_later(clock: Clock) -> None:
@@ -275,7 +376,7 @@ def test_of_topics_that_are_no_more_nothing_stays_in_the_checkpoints() -> None:
     filled(store)
     store.close()
     store = opened(files)
-    store.set_strays_aside(set())
+    store.clear_strays(set())
     store.close()
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n"
 

@@ -12,16 +12,21 @@ class Attention:
     __slots__ = ("moved", "unsynced")
 
     def __init__(self) -> None:
-        self.unsynced: set[TopicPartition] = set()
+        # (Dictionaries, because they keep an order that is the same in every run.)
+        self.unsynced: dict[TopicPartition, None] = {}
         """May have something to sync: a tail that grows older, or a segment that was rolled."""
-        self.moved: set[TopicPartition] = set()
+        self.moved: dict[TopicPartition, None] = {}
         """May begin, or be synced, elsewhere than the last checkpoint says."""
 
     def draw(self, partition: TopicPartition) -> None:
         """Something has changed."""
-        self.unsynced.add(partition)
-        self.moved.add(partition)
+        self.unsynced[partition] = None
+        self.moved[partition] = None
 
 
 def nobody_looks(partition: TopicPartition) -> None:
     """For a log that belongs to no store."""
+
+
+def nobody_keeps_it() -> None:
+    """For a log of which no checkpoint speaks."""

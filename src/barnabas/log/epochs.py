@@ -49,6 +49,19 @@ class LeaderEpochs:
         self._entries.append((epoch, start_offset))
         self.changed = True
 
+    def found(self, epoch: int, first: int, last: int) -> None:
+        """A batch of that epoch holds the offsets from `first` to `last`. What contradicts it was
+        true once: then the log was cut back, and what came after has not been written down."""
+        if epoch < 0 or (epoch == self.latest and self._entries[-1][1] <= first):
+            return
+        kept = [entry for entry in self._entries if entry[0] <= epoch and entry[1] < first]
+        later = [entry for entry in self._entries if entry[0] > epoch and entry[1] > last]
+        if not kept or kept[-1][0] < epoch:
+            kept.append((epoch, first))
+        if kept + later != self._entries:
+            self._entries = kept + later
+            self.changed = True
+
     def epoch_at(self, offset: int) -> int:
         """The epoch in which the record at `offset` was written, or -1."""
         found = NO_EPOCH
@@ -78,6 +91,11 @@ class LeaderEpochs:
         while self._entries and self._entries[-1][1] >= end_offset:
             self._entries.pop()
             self.changed = True
+
+    def forget_all(self) -> None:
+        """There is nothing left that was written in any of them."""
+        self.changed = self.changed or bool(self._entries)
+        self._entries = []
 
     def truncate_start(self, start_offset: int) -> None:
         """Forget epochs that ended before `start_offset`; the one it falls in begins there."""

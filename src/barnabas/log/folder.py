@@ -118,3 +118,11 @@ class ListedFolder:
     def free_bytes(self, path: str) -> int:
         """Room left."""
         return self._files.free_bytes(path)
+
+    def total_bytes(self, path: str) -> int:
+        """Room, used and left."""
+        return self._files.total_bytes(path)
+
+    def boot(self, path: str) -> str:
+        """Since when nothing can have been lost."""
+        return self._files.boot(path)

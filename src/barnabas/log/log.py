@@ -5,19 +5,18 @@ plan or a job (`plan_read`, `sync_job`, `timestamp_search`) that touches files o
 """
 
 import logging
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from barnabas.config.topic_config import TopicConfig
 from barnabas.log import names
-from barnabas.log.attention import nobody_looks
+from barnabas.log.attention import nobody_keeps_it, nobody_looks
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.producers import ProducerStates
-from barnabas.log.reading import ReadPlan, ReadResult
 from barnabas.log.retention import expired_segments, is_past_retention
 from barnabas.log.rewriting import rewrite
 from barnabas.log.rolling import should_roll
+from barnabas.log.run import SegmentRun
 from barnabas.log.saving import save
 from barnabas.log.segment import Segment
 from barnabas.log.snapshots import (
@@ -26,9 +25,8 @@ from barnabas.log.snapshots import (
     restored_producers,
 )
 from barnabas.log.syncing import SyncJob, Unsynced
-from barnabas.log.timestamps import TimestampSearch
 from barnabas.log.transactions import ending_batch
-from barnabas.log.txn_index import AbortedSearch, AbortedTransaction, AbortedTransactions
+from barnabas.log.txn_index import AbortedTransaction
 from barnabas.log.validation import check_batch, takes_batches_as_they_are
 from barnabas.log.verification import VerificationGuard
 from barnabas.model.check import require
@@ -49,8 +47,7 @@ from barnabas.wire.records.batch import (
 
 logger = logging.getLogger(__name__)
 
-_HINTS_MAX: Final = 64
-"""Readers whose next position is remembered; a reader that is forgotten pays one index look-up."""
+OFFSET_MAX: Final = 2**63 - 1
 
 
 class Appended(NamedTuple):
@@ -62,7 +59,7 @@ class Appended(NamedTuple):
     repeated: bool
 
 
-class PartitionLog:
+class PartitionLog(SegmentRun):
     """The log of one partition."""
 
     def __init__(
@@ -73,27 +70,29 @@ class PartitionLog:
         config: TopicConfig,
         segments: list[Segment],
     ) -> None:
-        require(bool(segments), "a log has at least one segment")
-        self._files = files
-        self.directory = directory
+        super().__init__(files, directory, segments)
         self.partition = partition
         self.configure(config)
-        self.segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
-        self._hints: dict[int, tuple[Segment, int]] = {}
-        self.start_offset = segments[0].base_offset
-        self.end_offset = self._active.base_offset
         self.recovery_point = self.end_offset
         """Everything below it is known to be on disk."""
+        self.committed: int | None = None
+        """A high watermark to be remembered, where that is not simply the end of the log."""
         self.producers = ProducerStates()
-        self.aborted = AbortedTransactions(files, directory)
         self.epochs = LeaderEpochs()
         self.failure: str | None = None
         """Why the log takes no more writes, once a disk has failed under it."""
+        self.damage: str | None = None
+        """What is known to be damaged of what had been synced: not all of it can be served."""
+        self.was_cleaned = False
+        """Whether compaction has been here, which may leave holes between segments."""
         self._refuses = False
         self._tail_since_ms: int | None = None
+        self._cut_to = OFFSET_MAX
+        """The lowest end that the log had since a sync began: what lies behind it, that sync has
+        not seen."""
         self.draw_attention = nobody_looks
+        self.rewrite_recovery_point: Callable[[], None] = nobody_keeps_it
+        """Called when it, or the high watermark, has fallen, before anything is written behind."""
         self.saved = False
         """Whether a clean start would find everything as it is now."""
         self.directory_synced = False
@@ -140,7 +139,7 @@ class PartitionLog:
             self.roll(now_ms)
         first = self.end_offset
         stamp(records, 0, first, leader_epoch)
-        self._write(records, header, first, leader_epoch, now_ms)
+        self.write(records, header, first, leader_epoch, now_ms)
         if header.producer_id > NO_PRODUCER:
             self.producers.record(header, first, now_ms)
         return Appended(first, first + header.last_offset_delta, append_time, False)
@@ -155,21 +154,20 @@ class PartitionLog:
         if self.config.message_timestamp_type == "LogAppendTime":
             append_time = now_ms
             header = stamp_append_time(records, 0, header, now_ms)
-        if should_roll(self._active, self.config, header, self.end_offset, now_ms):
-            self.roll(now_ms)
+        self.roll_if_due(header, self.end_offset, now_ms)
         offset = self.end_offset
         stamp(records, 0, offset, leader_epoch)
         ended = self.producers.ending(marker.producer_id, offset, aborted=not marker.committed)
         if ended is not None and ended.aborted:
             aborted = AbortedTransaction.of(ended, self.producers.transactions.stable_after(ended))
-            self._write_aborting(aborted, records, header, leader_epoch, now_ms)
+            self.write_aborting(aborted, records, header, leader_epoch, now_ms)
         else:
-            self._write(records, header, offset, leader_epoch, now_ms)
+            self.write(records, header, offset, leader_epoch, now_ms)
         self.producers.record_marker(header, marker.coordinator_epoch, offset, now_ms)
         self.producers.verifications.ended(marker)
         return Appended(offset, offset, append_time, False)
 
-    def _write_aborting(
+    def write_aborting(
         self,
         aborted: AbortedTransaction,
         records: memoryview,
@@ -185,7 +183,7 @@ class PartitionLog:
         base = self._active.base_offset
         try:
             self.aborted.write(base, aborted)
-            self._write(records, header, self.end_offset, epoch, now_ms)
+            self.write(records, header, aborted.last_offset, epoch, now_ms)
         except (OSError, KafkaError) as error:
             try:
                 self.aborted.take_back(base)
@@ -196,9 +194,9 @@ class PartitionLog:
             raise
         self.aborted.confirm(base, aborted)
 
-    def _write(
-        self, data: Buffer, header: BatchHeader, first: int, epoch: int, now_ms: int
-    ) -> None:
+    def write(self, data: Buffer, header: BatchHeader, first: int, epoch: int, now_ms: int) -> None:
+        """Put a batch whose offset and epoch are stamped into it at the end. The rest of what has
+        to be remembered of it is the caller's."""
         segment = self._active
         try:
             segment.append(data, header, first, self.config.index_interval_bytes)
@@ -244,15 +242,24 @@ class PartitionLog:
         """Take no more writes until the log was recovered by a restart."""
         self.failure = f"{self.partition.directory} is offline until a restart: {reason}"
 
+    def roll_if_due(self, header: BatchHeader, first: int, now_ms: int) -> None:
+        """Begin another segment if the newest has no room, or no time, for a batch at `first`."""
+        if should_roll(self._active, self.config, header, first, now_ms):
+            self.roll(now_ms)
+
     def roll(self, now_ms: int) -> None:
         """Close the newest segment and begin another at the end offset."""
         if self._active.size == 0:
             return
         closing = self._active
         try:
+            if len(self.segments) == 1 and not closing.name_synced:
+                # Power loss may keep any name that is not synced, and lose another. Of a log that
+                # has lost its first segment nobody could tell that it once began earlier.
+                self.sync_names()
             closing.write_indexes()
             self.write_snapshot()
-            fresh = Segment.create(self._files, self.directory, self.end_offset, now_ms)
+            fresh = Segment.create(self.files, self.directory, self.end_offset, now_ms)
         except OSError as error:
             self._tell_refusal(error)
             raise KafkaError(
@@ -270,67 +277,7 @@ class PartitionLog:
     def write_snapshot(self, *, sync: bool = False) -> None:
         """Save what is known of producers as of the end offset."""
         path = f"{self.directory}/{names.file_name(self.end_offset, names.SNAPSHOT)}"
-        rewrite(self._files, path, encode_snapshot(self.producers), sync=sync)
-
-    # --- reading -------------------------------------------------------------------------------
-
-    def plan_read(
-        self, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool
-    ) -> ReadPlan | None:
-        """How to read from `offset` on, below `up_to`; None when nothing is there yet."""
-        if not self.start_offset <= offset <= self.end_offset:
-            raise KafkaError(
-                ErrorCode.offset_out_of_range,
-                f"Offset {offset} is not between {self.start_offset} and {self.end_offset}.",
-            )
-        if offset >= up_to:
-            return None
-        hint = self._hints.get(offset)
-        # A hint to the end of a segment that was rolled before it grew any more leads nowhere.
-        exact = hint is not None and hint[1] < hint[0].size
-        if hint is not None and exact:
-            segment, start = hint
-        else:
-            segment = self._segment_of(offset)
-            start = segment.position_in_memory(offset)
-        end = segment.size
-        return ReadPlan(segment, start, end, offset, up_to, max_bytes, at_least_one, exact)
-
-    def _segment_of(self, offset: int) -> Segment:
-        slot = max(bisect_right(self._bases, offset) - 1, 0)
-        return self.segments[slot]
-
-    def remember(self, plan: ReadPlan, result: ReadResult) -> None:
-        """A reader in sequence will ask for what follows: remember where that lies."""
-        segment, position = plan.segment, result.next_position
-        if position >= segment.size and segment is not self._active:
-            return
-        if len(self._hints) >= _HINTS_MAX:
-            self._hints.pop(next(iter(self._hints)))
-        self._hints[result.next_offset] = (segment, position)
-
-    def next_readable(self, offset: int) -> int | None:
-        """The base of the segment after the one that `offset` falls in (compaction leaves gaps)."""
-        slot = bisect_right(self._bases, offset)
-        return self._bases[slot] if slot < len(self._bases) else None
-
-    def timestamp_search(self, up_to: int) -> TimestampSearch:
-        """A search for offsets by time, among records below `up_to`."""
-        return TimestampSearch(tuple(self.segments), self.start_offset, up_to)
-
-    def aborted_search(self, first: int, up_to: int) -> AbortedSearch | None:
-        """How to find the aborted transactions among the offsets from `first` on, below `up_to`.
-
-        None: there are none.
-        """
-        if not self.aborted:
-            return None
-        return self.aborted.search(self._segment_of(first).base_offset, first, up_to)
-
-    @property
-    def size(self) -> int:
-        """Bytes in all segments."""
-        return sum(segment.size for segment in self.segments)
+        rewrite(self.files, path, encode_snapshot(self.producers), sync=sync)
 
     # --- durability ----------------------------------------------------------------------------
 
@@ -360,7 +307,7 @@ class PartitionLog:
         point = self.recovery_point
         dirty = [s for s in self.segments if self._ends(s) > point or not s.name_synced]
         unsynced = Unsynced(
-            files=self._files,
+            files=self.files,
             directory=self.directory,
             epochs=self.epochs.to_bytes() if self.epochs.changed else None,
             segments=dirty,
@@ -368,11 +315,17 @@ class PartitionLog:
             new_directory=not self.directory_synced,
         )
         self.epochs.changed = False
+        self._cut_to = OFFSET_MAX
         since_ms, self._tail_since_ms = self._tail_since_ms, None
         return unsynced.job(self.end_offset, since_ms)
 
     def _changed(self) -> None:
         self.saved = False
+        self.draw_attention(self.partition)
+
+    def note_committed(self, offset: int) -> None:
+        """The high watermark, for the next checkpoint."""
+        self.committed = offset
         self.draw_attention(self.partition)
 
     def postpone(self, job: SyncJob) -> None:
@@ -391,7 +344,8 @@ class PartitionLog:
         for segment in job.fresh:
             # One that was rolled meanwhile has got indexes that the job did not know of.
             segment.name_synced = segment is not job.active or segment is self._active
-        self.recovery_point = max(self.recovery_point, min(job.target, self.end_offset))
+        synced = min(job.target, self._cut_to, self.end_offset)
+        self.recovery_point = max(self.recovery_point, synced)
         self._changed()
 
     def _ends(self, segment: Segment) -> int:
@@ -436,6 +390,7 @@ class PartitionLog:
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """`new` stands for a run of closed segments from now on; their files are the caller's."""
+        self.was_cleaned = True
         slot = self.segments.index(old[0])
         until = slot + len(old)
         require(self.segments[slot:until] == list(old), "what is replaced lies side by side")
@@ -448,10 +403,15 @@ class PartitionLog:
         self.aborted.load(new.base_offset, self._ends(new))
         self._changed()
 
+    @property
+    def is_seamless(self) -> bool:
+        """Whether each segment goes on where the one before it ended."""
+        return not self.was_cleaned and not self.config.compacts
+
     def remove_snapshots_below(self, offset: int) -> None:
         """With the files of dropped segments, and not before: power loss may bring those back."""
-        if self._files.exists(self.directory):
-            remove_snapshots(self._files, self.directory, lambda each: each < offset)
+        if self.files.exists(self.directory):
+            remove_snapshots(self.files, self.directory, lambda each: each < offset)
 
     def keep_segments(self, count: int) -> None:
         """Forget all but the oldest `count` segments (their files are the caller's business)."""
@@ -462,13 +422,45 @@ class PartitionLog:
         self.aborted.keep_only(self._bases)
         self._changed()
 
+    def cut_to(self, offset: int) -> None:
+        """The log ends at `offset` now, earlier than it did: nothing behind that is synced, and
+        nothing is known of it.
+
+        Should the disk say that it is, a torn write there would be taken for damage.
+        """
+        point = self.recovery_point
+        self.end_offset = offset
+        self._cut_to = min(self._cut_to, offset)
+        self.recovery_point = min(point, offset)
+        self.start_offset = min(self.start_offset, offset)
+        self.epochs.truncate_end(offset)
+        if point > offset:
+            self._changed()
+            self.rewrite_recovery_point()
+
     def begin_anew(self, segment: Segment) -> None:
         """Forget every segment, and all that was known, for an empty one."""
+        point = self.recovery_point
         self.segments = [segment]
         self.keep_segments(1)
         self.start_offset = self.end_offset = self.recovery_point = segment.base_offset
+        self._cut_to = min(self._cut_to, segment.base_offset)
         self.producers = ProducerStates()
         self.aborted.keep_only(())
+        if point > segment.base_offset:
+            self.rewrite_recovery_point()
+
+    def begin_segment_at(self, offset: int, now_ms: int) -> None:
+        """Leave a gap, too wide for one segment: the next batch comes at `offset`."""
+        self.roll(now_ms)
+        try:
+            fresh = Segment.create(self.files, self.directory, offset, now_ms)
+            self._active.close()
+            self._active.remove_files()
+        except OSError as error:
+            self._refuse(error)
+        self.segments[-1] = fresh
+        self.keep_segments(len(self.segments))
 
     def spans(self) -> list[tuple[Segment, int]]:
         """Every segment with the offset that it ends before."""
@@ -477,20 +469,20 @@ class PartitionLog:
     def restore_producers(self, up_to: int, now_ms: int) -> None:
         """Renew what is known of producers, as of offset `up_to`, from snapshots and batches."""
         # Those of a log's lost end say nothing true about it.
-        remove_snapshots(self._files, self.directory, lambda offset: offset > up_to)
+        remove_snapshots(self.files, self.directory, lambda offset: offset > up_to)
         spans = self.spans()
-        self.producers = restored_producers(self._files, self.directory, spans, up_to, now_ms)
+        self.producers = restored_producers(self.files, self.directory, spans, up_to, now_ms)
 
     def sync_names(self) -> None:
         """Make the names of this log's files, and its own, durable."""
-        self._files.sync_dir(self.directory)
-        self._files.sync_dir(self.directory.rpartition("/")[0])
+        self.files.sync_dir(self.directory)
+        self.files.sync_dir(self.directory.rpartition("/")[0])
 
     # --- ending --------------------------------------------------------------------------------
 
     def close(self, *, clean: bool) -> None:
         """Release the files. `clean`: first save what makes the next start fast."""
         if clean and self.failure is None:
-            save(self, self._files)
+            save(self, self.files)
         for segment in self.segments:
             segment.close()

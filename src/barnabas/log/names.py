@@ -19,14 +19,20 @@ EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+BOOT: Final = ".boot"
+"""During which run of the system the directory was last used."""
 META_PROPERTIES: Final = "meta.properties"
 LOCK: Final = ".lock"
 
 DELETE_DIRECTORY: Final = "-delete"
 STRAY_DIRECTORY: Final = "-stray"
+DAMAGED_DIRECTORY: Final = "-damaged"
+DAMAGE: Final = "damage"
+"""In a partition's folder: what is known to be damaged there."""
 
 _DIGITS: Final = 20
 

@@ -4,6 +4,7 @@ A plan is made on the loop from memory alone; carrying it out touches only the f
 run on the loop when the bytes are cached, or off it when they are not.
 """
 
+import errno
 import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -28,6 +29,13 @@ _WALK: Final = struct.Struct(">qi4xbIhi")
 
 Data = bytes | memoryview
 Pread = Callable[[int, int], Data | None]
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether something could not be read because what is stored is damaged, or the disk there."""
+    if isinstance(error, KafkaError):
+        return error.code is ErrorCode.corrupt_message
+    return isinstance(error, OSError) and error.errno == errno.EIO
 
 
 class ReadResult(NamedTuple):
@@ -152,9 +160,11 @@ def checked_prefix(view: memoryview, up_to: int, offset: int) -> tuple[int, int]
     """Size of the sound, whole batches below `up_to`, and the offset that follows them.
 
     Damage behind sound batches ends the prefix, so that what is sound is served; damage at the
-    front raises: it is never served.
+    front raises: it is never served. Offsets lie outside of the checksum: of two that do not rise,
+    either may be the wrong one.
     """
     at, end, next_offset = 0, len(view), offset
+    before = (0, offset)
     while end - at >= HEADER_BYTES:
         base, length, magic, crc, _, delta = _WALK.unpack_from(view, at)
         size = length + LOG_OVERHEAD_BYTES
@@ -166,6 +176,9 @@ def checked_prefix(view: memoryview, up_to: int, offset: int) -> tuple[int, int]
             break
         if crc32c(view[at + 21 : at + size]) != crc:
             return _damaged(at, next_offset)
+        if base < next_offset and at > 0:
+            return _damaged(*before)
+        before = at, next_offset
         at += size
         next_offset = base + delta + 1
     return at, next_offset
@@ -178,6 +191,13 @@ def _damaged(at: int, offset: int) -> tuple[int, int]:
             f"The stored batch at offset {offset} is damaged; `barnabas log verify` tells more.",
         )
     return at, offset
+
+
+def missing(first: int, up_to: int) -> KafkaError:
+    """What to say of a log that lacks what lies between two of its segments."""
+    return KafkaError(
+        ErrorCode.corrupt_message, f"The stored batches of offsets {first} to {up_to - 1} are gone."
+    )
 
 
 def batches(segment: Segment, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -3,7 +3,8 @@
 After a clean stop everything is believed. Otherwise every batch at or above the recovery point is
 checked, the first that is not whole and sound ends the log (it was never synced, so no promise
 covers it), and indexes and producer state are built anew. Damage below the recovery point is no
-torn tail: nothing is cut there, and structural damage keeps that one log offline.
+torn tail: nothing is cut there, and structural damage keeps that one log offline. A kill leaves
+one batch too short at the very end; anything else that has to be cut after one is damage, too.
 """
 
 import logging
@@ -21,9 +22,11 @@ from barnabas.log.reading import batches
 from barnabas.log.replay import aborted_in, replay
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas.log.snapshots import remove_stray_snapshots, restored_producers
+from barnabas.log.torn import is_torn
 from barnabas.log.truncation import restart_at
 from barnabas.log.txn_index import TransactionIndexWriter
 from barnabas.model.errors import DecodeError
+from barnabas.model.stops import Stop
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.batch import (
@@ -52,7 +55,9 @@ class LogPlace:
     config: TopicConfig
     recovery_point: int = 0
     start_offset: int = 0
-    clean: bool = False
+    stop: Stop = Stop.LOSSY
+    knows_start: bool = False
+    """Whether the log began at `start_offset` when it was last closed, and not just once."""
 
 
 class Checked(NamedTuple):
@@ -94,17 +99,38 @@ def load_log(place: LogPlace, now_ms: int) -> PartitionLog:
     finish_swaps(place.files, place.directory)
     segments = _find_segments(place, now_ms)
     log = PartitionLog(place.files, place.directory, place.partition, place.config, segments)
-    log.epochs = _load_epochs(place)
+    epochs = _load_epochs(place)
+    log.epochs = epochs or LeaderEpochs()
     indexed = all(segment.has_index_files() for segment in segments)
-    if place.clean and indexed and _trust(log, now_ms):
+    if place.stop is Stop.CLEAN and indexed and _trust(log, now_ms):
         log.saved = log.directory_synced = True
         _load_transaction_indexes(log, place, len(segments), now_ms)
     else:
         _recover(log, place, now_ms)
+    if epochs is None:
+        log.epochs = _epochs_in(log)
     log.epochs.truncate_end(log.end_offset)
     _apply_start_offset(log, place, now_ms)
+    log.damage = log.damage or _known_damage(place) or _lost_end(log, place)
     remove_stray_snapshots(place.files, place.directory, log.segments)
     return log
+
+
+def _known_damage(place: LogPlace) -> str | None:
+    """What was noticed in an earlier life."""
+    path = f"{place.directory}/{names.DAMAGE}"
+    return place.files.read(path).decode(errors="replace") if place.files.exists(path) else None
+
+
+def _lost_end(log: PartitionLog, place: LogPlace) -> str | None:
+    """After a clean stop a log begins where that was noted; unless power was lost, it ends where it
+    was synced, or later. (Otherwise it may have been cut and the note of that be lost.)"""
+    begins, ends = log.segments[0].base_offset, log.end_offset
+    if place.stop is Stop.CLEAN and place.knows_start and begins > place.start_offset:
+        return f"it begins at offset {begins}, and had begun at {place.start_offset}"
+    if place.stop is not Stop.LOSSY and ends < place.recovery_point:
+        return f"it ends at offset {ends}, and had been synced up to {place.recovery_point}"
+    return None
 
 
 def _find_segments(place: LogPlace, now_ms: int) -> list[Segment]:
@@ -120,15 +146,25 @@ def _find_segments(place: LogPlace, now_ms: int) -> list[Segment]:
     return segments
 
 
-def _load_epochs(place: LogPlace) -> LeaderEpochs:
+def _load_epochs(place: LogPlace) -> LeaderEpochs | None:
+    """What the file says; None when it is not there, or damaged."""
     path = f"{place.directory}/{names.EPOCHS}"
     if not place.files.exists(path):
-        return LeaderEpochs()
+        return None
     try:
         return LeaderEpochs.from_bytes(place.files.read(path))
     except CheckpointError as error:
         logger.warning("%s is built anew: it holds %s", path, error)
-        return LeaderEpochs()
+        return None
+
+
+def _epochs_in(log: PartitionLog) -> LeaderEpochs:
+    """What the batches say: without epochs nobody could tell where two logs part."""
+    epochs = LeaderEpochs()
+    for segment in log.segments:
+        for _, header in batches(segment, 0, segment.size):
+            epochs.assign(header.leader_epoch, header.base_offset)
+    return epochs
 
 
 def _trust(log: PartitionLog, now_ms: int) -> bool:
@@ -170,6 +206,7 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
             # The tail of the segment before is gone as a whole: there was no bad batch to see.
             # (Below the recovery point a gap is compaction's.)
             _remove_segments(log, slot)
+            _more_than_a_kill(log, place)
             break
         log.end_offset = segment.base_offset
         segment.name_synced = False
@@ -180,6 +217,8 @@ def _recover(log: PartitionLog, place: LogPlace, now_ms: int) -> None:
         if slot < len(log.segments) - 1 or cut:
             segment.write_indexes()
         if cut:
+            if slot < len(log.segments) - 1:
+                _more_than_a_kill(log, place)
             _remove_segments(log, slot + 1)
             break
         if slot < len(log.segments) - 1:
@@ -226,6 +265,8 @@ def _recover_batches(
     for position, header, damage in scan(segment):
         problem = damage or _misplaced(log, segment, header)
         if problem is not None and log.end_offset >= place.recovery_point:
+            if place.stop is Stop.KILLED and not is_torn(segment, position, log.end_offset):
+                _more_than_a_kill(log, place)
             _cut(segment, position, problem)
             return True
         if header is None or (problem and not _can_be_stepped_over(log, segment, header)):
@@ -239,9 +280,11 @@ def _recover_batches(
                 "%s: the batch at offset %d is damaged (%s) and will not be served",
                 segment.path(names.LOG), header.base_offset, problem,
             )  # fmt: skip
+            log.damage = f"the batch at offset {header.base_offset} is damaged ({problem})"
         segment.note(header, header.last_offset, position, interval)
         log.end_offset = header.last_offset + 1
-        log.epochs.assign(header.leader_epoch, header.base_offset)
+        if problem is None:
+            log.epochs.found(header.leader_epoch, header.base_offset, header.last_offset)
         aborted = replay(log.producers, segment, position, header, now_ms)
         if aborted is not None:
             transactions.add(aborted)
@@ -267,6 +310,12 @@ def _misplaced(log: PartitionLog, segment: Segment, header: BatchHeader | None) 
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         return f"offset {header.last_offset} in segment {segment.base_offset}"
     return None
+
+
+def _more_than_a_kill(log: PartitionLog, place: LogPlace) -> None:
+    """More is cut than a batch that was being written. Others may count on what is gone."""
+    if place.stop is Stop.KILLED:
+        log.damage = f"it was cut at offset {log.end_offset}, which no kill explains"
 
 
 def _cut(segment: Segment, position: int, problem: str) -> None:

@@ -17,9 +17,16 @@ logger = logging.getLogger(__name__)
 
 
 def replay(
-    states: ProducerStates, segment: Segment, position: int, header: BatchHeader, now_ms: int
+    states: ProducerStates,
+    segment: Segment,
+    position: int,
+    header: BatchHeader,
+    now_ms: int,
+    *,
+    committed: int | None = None,
 ) -> AbortedTransaction | None:
     """Remember a batch that was found in the log, if it is a producer's; what it aborted, if any.
+    `committed`: the high watermark; None if all that is found is committed.
 
     Its timestamp is the best guess at when the producer was heard of; without one it is now, since
     the producer would be forgotten at once otherwise.
@@ -39,7 +46,7 @@ def replay(
     if ended is not None and ended.aborted:
         aborted = AbortedTransaction.of(ended, states.transactions.stable_after(ended))
     states.record_marker(header, marker.coordinator_epoch, offset, seen_ms)
-    states.transactions.settle(offset + 1)
+    states.transactions.settle(offset + 1 if committed is None else committed)
     return aborted
 
 

@@ -106,16 +106,24 @@ def remove_stray_snapshots(files: Files, directory: str, segments: Sequence[Segm
 
 
 def restored_producers(
-    files: Files, directory: str, spans: list[tuple[Segment, int]], up_to: int, now_ms: int
+    files: Files,
+    directory: str,
+    spans: list[tuple[Segment, int]],
+    up_to: int,
+    now_ms: int,
+    *,
+    committed: int | None = None,
 ) -> ProducerStates:
     """Load the newest sound snapshot at or below `up_to`, then replay batches up to there.
 
-    Snapshots that are damaged are removed.
+    Snapshots that are damaged are removed. Transactions that ended at or above `committed`, if
+    that is given, are told of, too; snapshots do not, so an older one is loaded.
     """
     states = ProducerStates()
     replay_from = spans[0][0].base_offset
+    newest = up_to if committed is None else min(up_to, committed)
     for offset, path in snapshots_in(files, directory):
-        if offset > up_to:
+        if offset > newest:
             continue
         try:
             states.restore(decode_snapshot(files.read(path), now_ms).items())
@@ -130,7 +138,7 @@ def restored_producers(
             continue
         for position, header in batches(segment, 0, segment.size):
             if replay_from <= header.base_offset < up_to:
-                replay(states, segment, position, header, now_ms)
+                replay(states, segment, position, header, now_ms, committed=committed)
     return states
 
 

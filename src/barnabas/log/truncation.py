@@ -14,7 +14,8 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
     if offset >= log.end_offset:
         return
     slot = max(bisect_right(log.segments, offset, key=lambda each: each.base_offset) - 1, 0)
-    for segment in log.segments[slot + 1 :]:
+    # The newest first: should it be cut short, what is left has no hole.
+    for segment in reversed(log.segments[slot + 1 :]):
         segment.close()
         segment.remove_files()
     log.keep_segments(slot + 1)
@@ -27,18 +28,16 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
     segment.file.sync()
     log.sync_names()
     _rescan(log, segment, now_ms)
-    log.recovery_point = min(log.recovery_point, log.end_offset)
-    log.start_offset = min(log.start_offset, log.end_offset)
-    log.epochs.truncate_end(log.end_offset)
 
 
 def _rescan(log: PartitionLog, segment: Segment, now_ms: int) -> None:
     """Renew what is known of the newest segment and its producers from its batches."""
     segment.reset_indexes()
-    log.end_offset = segment.base_offset
+    end = segment.base_offset
     for position, header in batches(segment, 0, segment.size):
         segment.note(header, header.last_offset, position, log.config.index_interval_bytes)
-        log.end_offset = header.last_offset + 1
+        end = header.last_offset + 1
+    log.cut_to(end)
     # It may have been rolled, and its files speak of what is gone.
     segment.write_indexes()
     log.aborted.truncate(segment.base_offset, log.end_offset)

@@ -120,6 +120,11 @@ class Swap:
         if self._new is not None and self._new.mark and self._new in self._log.segments:
             self._new.move("")
 
+    @property
+    def replaced(self) -> Sequence[Segment]:
+        """The segments that the new one stands for."""
+        return self._old
+
     def removal(self) -> Callable[[], None]:
         """The fourth step, for later and off the loop."""
         old, gone = self._old, self._cleaned.replaces[1:]
