@@ -1,10 +1,11 @@
 """How settings of topics and brokers change, and which changes are refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from barnabas.cluster.changes import BrokerConfigChanged, TopicConfigChanged
+from barnabas.cluster.changes import BrokerConfigChanged, TopicConfigChanged, changes_between
 from barnabas.cluster.configs import (
     AlterOp,
     AlterResult,
@@ -44,7 +45,7 @@ def refusal(image: Image, resource: ConfigResource, *edits: ConfigEdit) -> tuple
     decision = decide_incremental(image, [IncrementalChange(resource, edits)], 0)
     assert decision.image == image
     assert not decision.operations
-    assert not decision.changes
+    assert not changes_between(image, decision.image)
     (result,) = decision.results
     return result.code, result.message or ""
 
@@ -74,7 +75,7 @@ def test_the_old_request_replaces_everything(image: Image) -> None:
     decision = decide_full(image, [FullChange(TOPIC, [("segment.ms", "9")])], 0)
     topic = decision.image.topics["t"]
     assert topic.overrides == {"segment.ms": "9"}
-    assert decision.changes == [TopicConfigChanged(topic)]
+    assert changes_between(image, decision.image) == [TopicConfigChanged(topic)]
     (write,) = decision.operations
     assert isinstance(write, SetData)
     assert write.path == "/config/topics/t"
@@ -84,7 +85,7 @@ def test_a_change_that_changes_nothing_writes_nothing(image: Image) -> None:
     change = IncrementalChange(TOPIC, [ConfigEdit("retention.ms", SET, "5")])
     decision = decide_incremental(image, [change], 0)
     assert decision.results == [AlterResult(TOPIC)]
-    assert (decision.image, decision.operations, decision.changes) == (image, [], [])
+    assert (decision.image, decision.operations) == (image, [])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_a_brokers_default_moves_the_topics_that_use_it(image: Image) -> None:
     assert after.config.default_topic_config.retention_ms == 88
     assert after.topics["u"].config.retention_ms == 88
     assert after.topics["t"].config.retention_ms == 5
-    assert decision.changes == [
+    assert changes_between(image, decision.image) == [
         BrokerConfigChanged(after.config),
         TopicConfigChanged(after.topics["u"]),
     ]
@@ -228,3 +229,13 @@ def test_the_old_request_works_for_brokers_too(image: Image) -> None:
     assert second.topics["u"].config.segment_ms == 8
     nulls = decide_full(second, [FullChange(THIS_BROKER, [("log.roll.ms", None)])], 0)
     assert nulls.results[0].code is ErrorCode.invalid_request
+
+
+def test_settings_of_a_broker_that_is_away_are_taken_while_it_has_some(image: Image) -> None:
+    away = ConfigResource(ResourceType.BROKER, "7")
+    cordon = ConfigEdit("cordoned.log.dirs", SET, "*")
+    code, _ = refusal(image, away, cordon)
+    assert code is ErrorCode.invalid_request
+    cordoned = replace(image, broker_overrides={"7": {"cordoned.log.dirs": "*"}})
+    after = edited(cordoned, away, ConfigEdit("cordoned.log.dirs", DELETE, None))
+    assert after.broker_overrides["7"] == {}

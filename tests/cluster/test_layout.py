@@ -29,6 +29,7 @@ def test_documents_have_kafkas_fields() -> None:
         "leader_epoch": 4,
         "isr": [1],
         "controller_epoch": 3,
+        "replicas": [1, 2],
     }
     assert json.loads(layout.encode_config({"a": "b"})) == {"version": 1, "config": {"a": "b"}}
     assert json.loads(layout.encode_producer_ids(2, range(1000, 2000))) == {
@@ -48,7 +49,7 @@ def test_documents_have_kafkas_fields() -> None:
 @pytest.mark.parametrize("host", ["localhost", "::1"])
 def test_a_broker_is_read_back(host: str, rack: str | None) -> None:
     node = BrokerNode(3, host, 9092, rack)
-    data = layout.encode_broker(node, 5)
+    data = layout.encode_broker(node, 5, "d")
     assert layout.decode_broker(3, data) == node
     endpoint = "PLAINTEXT://[::1]:9092" if host == "::1" else "PLAINTEXT://localhost:9092"
     assert json.loads(data)["endpoints"] == [endpoint]

@@ -2,11 +2,13 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from barnabas.cluster.changes import PartitionsAdded, TopicCreated, TopicDeleted
+from barnabas.cluster.changes import PartitionsAdded, TopicCreated, TopicDeleted, changes_between
 from barnabas.cluster.image import Image, Topic
+from barnabas.cluster.layout import encode_uuid, is_pending
 from barnabas.cluster.topics import (
     NewPartitions,
     NewTopic,
@@ -34,7 +36,7 @@ def refusal(image: Image, entropy: Entropy, new: NewTopic) -> tuple[ErrorCode, s
     decision = decide_create(image, [new], entropy, 1)
     assert decision.image == image
     assert not decision.operations
-    assert not decision.changes
+    assert not changes_between(image, decision.image)
     (result,) = decision.results
     assert result.topic is None
     return result.code, result.message
@@ -49,7 +51,8 @@ def topic_of(result: TopicResult) -> Topic:
 def test_a_new_topic_is_in_the_image_and_in_the_tree(
     make_image: MakeImage, entropy: Entropy
 ) -> None:
-    decision = decide_create(make_image(), [NewTopic("t", 2, 1)], entropy, 4)
+    image = make_image()
+    decision = decide_create(image, [NewTopic("t", 2, 1)], entropy, 4)
     topic = topic_of(decision.results[0])
     assert [each.replicas for each in topic.partitions] == [(0,), (0,)]
     assert [(each.leader, each.leader_epoch, each.isr) for each in topic.partitions] == [
@@ -57,16 +60,23 @@ def test_a_new_topic_is_in_the_image_and_in_the_tree(
     ] * 2
     assert decision.image.topics == {"t": topic}
     assert decision.image.topics_by_id == {topic.id.bytes: topic}
-    assert decision.changes == [TopicCreated(topic)]
+    assert changes_between(image, decision.image) == [TopicCreated(topic)]
     assert [each.path for each in decision.operations if isinstance(each, Create)] == [
-        "/config/topics/t",
         "/brokers/topics/t",
         "/brokers/topics/t/partitions",
         "/brokers/topics/t/partitions/0",
         "/brokers/topics/t/partitions/0/state",
         "/brokers/topics/t/partitions/1",
         "/brokers/topics/t/partitions/1/state",
+        "/config/topics/t",
+        f"/barnabas/topic_ids/{encode_uuid(topic.id)}",
     ]
+    (pending, *_), (*_, final) = decision.writes[0].before, decision.writes[0].seen
+    assert isinstance(pending, Create)
+    assert is_pending(pending.data)
+    assert isinstance(final, SetData)
+    assert final.path == "/brokers/topics/t"
+    assert not is_pending(final.data)
 
 
 def test_counts_of_minus_one_take_the_brokers_defaults(
@@ -221,9 +231,9 @@ def test_partitions_are_added_at_the_end(make_image: MakeImage, entropy: Entropy
     assert [len(each.replicas) for each in after.partitions] == [2] * 4
     assert after.id == before.id
     assert decision.image.topics["t"] is decision.image.topics_by_id[after.id_bytes] is after
-    assert decision.changes == [PartitionsAdded(after, 2)]
-    assert isinstance(decision.operations[0], SetData)
-    assert [each.path for each in decision.operations][1:] == [
+    assert changes_between(image, decision.image) == [PartitionsAdded(after, 2)]
+    assert isinstance(decision.operations[-1], SetData)
+    assert [each.path for each in decision.operations][:-1] == [
         "/brokers/topics/t/partitions/2",
         "/brokers/topics/t/partitions/2/state",
         "/brokers/topics/t/partitions/3",
@@ -286,8 +296,14 @@ def test_topics_are_deleted_by_name_and_by_id(make_image: MakeImage, entropy: En
     assert decision.results[3].topic_id == unknown
     assert list(decision.image.topics) == ["c"]
     assert len(decision.image.topics_by_id) == 1
-    assert decision.changes == [TopicDeleted(image.topics["a"]), TopicDeleted(image.topics["b"])]
-    assert all(isinstance(each, Delete) for each in decision.operations)
+    assert changes_between(image, decision.image) == [
+        TopicDeleted(image.topics["a"]),
+        TopicDeleted(image.topics["b"]),
+    ]
+    assert all(isinstance(op, Delete) for each in decision.writes for op in each.after)
+    hides = decision.writes[0].seen[0]
+    assert isinstance(hides, SetData)
+    assert is_pending(hides.data)
 
 
 def test_a_deletion_asked_for_twice_is_refused(make_image: MakeImage, entropy: Entropy) -> None:
@@ -302,3 +318,11 @@ def test_deletion_can_be_disabled(make_image: MakeImage, entropy: Entropy) -> No
     decision = decide_delete(image, ["a"])
     assert decision.results[0].code is ErrorCode.topic_deletion_disabled
     assert decision.image == image
+
+
+def test_a_cordoned_broker_gets_nothing_new(make_image: MakeImage, entropy: Entropy) -> None:
+    image = replace(make_image(brokers=3), broker_overrides={"1": {"cordoned.log.dirs": "*"}})
+    results, _ = create(image, entropy, NewTopic("t", 6, 2))
+    assert {each for state in topic_of(results[0]).partitions for each in state.replicas} == {0, 2}
+    code, _ = refusal(image, entropy, NewTopic("u", 1, 3))
+    assert code is ErrorCode.invalid_replication_factor

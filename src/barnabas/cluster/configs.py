@@ -7,15 +7,16 @@ from enum import IntEnum
 from typing import Final
 
 from barnabas.cluster import layout
-from barnabas.cluster.changes import BrokerConfigChanged, Change, Decision, TopicConfigChanged
+from barnabas.cluster.changes import Decision, Write
 from barnabas.cluster.image import Image, Topic
+from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.broker_keys import BROKER_KEYS
 from barnabas.config.keys import ConfigType, Key, Update, Value, format_value
 from barnabas.config.topic_config import TopicConfig, check_agreement, validate_overrides
 from barnabas.config.topic_keys import TOPIC_KEYS
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import check_topic_name
-from barnabas.ports.coordination import Create, Op, SetData
+from barnabas.ports.coordination import Create, SetData
 
 VALUE_CHARS_MAX: Final = 32767
 """Kafka's bound of one stored value; appending must not grow one without end."""
@@ -124,15 +125,15 @@ def _with_change(
     so_far: Decision[AlterResult], resource: ConfigResource, edit: _Edit, node_id: int
 ) -> Decision[AlterResult]:
     if resource.type == ResourceType.TOPIC:
-        image, operations, changes = _alter_topic(so_far.image, resource, edit)
+        image, writes = _alter_topic(so_far.image, resource, edit)
     elif resource.type == ResourceType.BROKER:
-        image, operations, changes = _alter_broker(so_far.image, resource, edit, node_id)
+        image, writes = _alter_broker(so_far.image, resource, edit, node_id)
     else:
         raise _bad_request(f"Unknown resource type {resource.type}")
-    return Decision(so_far.results, image, so_far.operations + operations, so_far.changes + changes)
+    return Decision(so_far.results, image, so_far.writes + writes)
 
 
-_Step = tuple[Image, list[Op], list[Change]]
+_Step = tuple[Image, list[Write]]
 
 
 def _alter_topic(image: Image, resource: ConfigResource, edit: _Edit) -> _Step:
@@ -147,36 +148,50 @@ def _alter_topic(image: Image, resource: ConfigResource, edit: _Edit) -> _Step:
             ErrorCode.unknown_topic_or_partition, f"The topic '{resource.name}' does not exist."
         )
     if settings == topic.overrides:
-        return image, [], []
+        return image, []
     altered = replace(topic, overrides=settings, config=config)
-    write = SetData(layout.topic_config_path(topic.name), layout.encode_config(settings))
-    return image.with_topics([altered]), [write], [TopicConfigChanged(altered)]
+    stored = SetData(layout.topic_config_path(topic.name), layout.encode_config(settings))
+    write = Write([stored], config=layout.topic_config_name(topic.name))
+    return image.with_topics([altered]), [write]
 
 
 def _alter_broker(image: Image, resource: ConfigResource, edit: _Edit, node_id: int) -> _Step:
-    name = _broker_config_name(resource.name, node_id)
+    name = _broker_config_name(resource.name, image, node_id)
     settings = edit(resource, image.broker_overrides.get(name, {}))
     _check_dynamic(settings, for_all=name == layout.DEFAULT_BROKER)
-    stored = {**image.broker_overrides, name: settings}
+    overrides = {**image.broker_overrides, name: settings}
+    # What another broker was started with is not known here; it looks at the result itself.
+    _checked_config(image, overrides, str(node_id) if name == layout.DEFAULT_BROKER else name)
+    config = _checked_config(image, overrides, str(node_id))
+    if image.broker_overrides.get(name) == settings:
+        return image, []
+    path, data = layout.broker_config_path(name), layout.encode_config(settings)
+    stored = SetData(path, data) if name in image.broker_overrides else Create(path, data)
+    write = Write([stored], config=layout.broker_config_name(name))
+    return with_broker_overrides(image, overrides, config), [write]
+
+
+def _checked_config(
+    image: Image, overrides: Mapping[str, Mapping[str, str]], broker: str
+) -> BrokerConfig:
     try:
         config = image.config.with_dynamic(
-            stored.get(layout.DEFAULT_BROKER, {}), stored.get(str(node_id), {})
+            overrides.get(layout.DEFAULT_BROKER, {}), overrides.get(broker, {})
         )
         check_agreement(config.default_topic_config)
     except KafkaError as error:
         # Kafka answers so for brokers, though the same mistake on a topic is INVALID_CONFIG
         # (KAFKA-13609); clients have come to expect it.
         raise _bad_request(error.message) from error
-    if image.broker_overrides.get(name) == settings:
-        return image, [], []
-    path, data = layout.broker_config_path(name), layout.encode_config(settings)
-    write = SetData(path, data) if name in image.broker_overrides else Create(path, data)
+    return config
+
+
+def with_broker_overrides(
+    image: Image, overrides: Mapping[str, Mapping[str, str]], config: BrokerConfig
+) -> Image:
+    """The image with other settings of brokers, under which topics may behave differently."""
     changed = [] if config == image.config else _topics_under(image, config.topic_defaults)
-    after = replace(image, config=config, broker_overrides=stored).with_topics(changed)
-    changes: list[Change] = []
-    if config != image.config:
-        changes = [BrokerConfigChanged(config), *map(TopicConfigChanged, changed)]
-    return after, [write], changes
+    return replace(image, config=config, broker_overrides=overrides).with_topics(changed)
 
 
 def _topics_under(image: Image, defaults: Mapping[str, Value]) -> list[Topic]:
@@ -189,14 +204,21 @@ def _topics_under(image: Image, defaults: Mapping[str, Value]) -> list[Topic]:
     return changed
 
 
-def _broker_config_name(name: str, node_id: int) -> str:
+def _broker_config_name(name: str, image: Image, node_id: int) -> str:
     if not name:
         return layout.DEFAULT_BROKER
     if not name.isascii() or not name.isdigit():
         raise _bad_request(f"Node id must be an integer, but it is: {name}")
-    if name != str(node_id):
+    known = {str(node_id), *map(str, image.brokers), *image.broker_overrides}
+    if name not in known and not _holds_replicas(image, int(name)):
         raise _bad_request(f"Unexpected broker id, expected {node_id}, but received {name}")
     return name
+
+
+def _holds_replicas(image: Image, broker: int) -> bool:
+    """Whether a broker that is away belongs here all the same."""
+    partitions = (each for topic in image.topics.values() for each in topic.partitions)
+    return any(broker in each.replicas for each in partitions)
 
 
 def _check_dynamic(settings: Mapping[str, str], *, for_all: bool) -> None:

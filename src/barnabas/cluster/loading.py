@@ -1,138 +1,116 @@
-"""From the stored tree to an image, and what a starting broker writes into the tree first."""
+"""From the stored tree to an image."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from barnabas.cluster import layout
-from barnabas.cluster.image import BrokerNode, Image, Topic
+from barnabas.cluster.image import NO_CONTROLLER, BrokerNode, Image, Topic
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.broker_keys import BROKER_KEYS
 from barnabas.config.keys import Key, Update, parse_value
 from barnabas.config.topic_config import TopicConfig
 from barnabas.config.topic_keys import TOPIC_KEYS
 from barnabas.model.errors import BarnabasError, KafkaError
-from barnabas.ports.coordination import Create, Node, Op, SetData
+from barnabas.ports.coordination import Node
 
 Tree = Mapping[str, Node]
 
 _log = logging.getLogger(__name__)
 
 
-def controller_epoch(tree: Tree) -> int:
-    """How often a controller has taken office."""
-    node = tree.get(layout.CONTROLLER_EPOCH)
-    return int(node.data) if node else 0
+def load_image(tree: Tree, node_id: int, static: BrokerConfig) -> Image:
+    """The image of what was stored, as broker `node_id` sees it.
 
-
-def opening_operations(tree: Tree, me: BrokerNode, new_cluster_id: str, wall_ms: int) -> list[Op]:
-    """Fixed nodes that are missing; then this broker registers and takes office as controller.
-
-    Registration and office are ephemeral: they end with the session.
-    """
-    if layout.broker_path(me.id) in tree:
-        raise BarnabasError(
-            f"Broker {me.id} is registered already; give this one another node.id or stop that one."
-        )
-    operations: list[Op] = [Create(path) for path in layout.PARENTS if path not in tree]
-    if layout.CLUSTER_ID not in tree:
-        operations.append(Create(layout.CLUSTER_ID, layout.encode_cluster_id(new_cluster_id)))
-    if layout.PRODUCER_ID_BLOCK not in tree:
-        operations.append(Create(layout.PRODUCER_ID_BLOCK))
-    epoch = str(controller_epoch(tree) + 1).encode()
-    stored = tree.get(layout.CONTROLLER_EPOCH)
-    operations += [
-        Create(layout.broker_path(me.id), layout.encode_broker(me, wall_ms), ephemeral=True),
-        Create(layout.CONTROLLER, layout.encode_controller(me.id, wall_ms), ephemeral=True),
-        SetData(layout.CONTROLLER_EPOCH, epoch, stored.version)
-        if stored
-        else Create(layout.CONTROLLER_EPOCH, epoch),
-    ]
-    return operations
-
-
-def load_image(tree: Tree, me: BrokerNode, cluster_id: str, static: BrokerConfig) -> Image:
-    """The image of what was stored, as broker `me` and controller sees it.
-
-    Raises BarnabasError when the store does not hold together or belongs to another broker.
+    Raises BarnabasError when the store does not hold together.
     """
     overrides = {
-        name: _usable(
-            layout.decode_config(path, node.data), BROKER_KEYS, f"the configuration of {name}"
-        )
-        for name, path, node in _children(tree, layout.BROKER_CONFIGS)
+        name: broker_settings(name, node) for name, node in children(tree, layout.BROKER_CONFIGS)
     }
-    dynamic = [_dynamic(overrides.get(name, {})) for name in (layout.DEFAULT_BROKER, str(me.id))]
-    config = static.with_dynamic(dynamic[0], dynamic[1])
+    config = effective_config(static, overrides, node_id)
+    controller = tree.get(layout.CONTROLLER)
+    epoch = tree.get(layout.CONTROLLER_EPOCH)
     image = Image(
-        cluster_id=cluster_id,
-        controller_id=me.id,
-        brokers={me.id: me},
+        cluster_id=layout.decode_cluster_id(_required(tree, layout.CLUSTER_ID).data),
+        controller_id=layout.decode_controller(controller.data) if controller else NO_CONTROLLER,
+        controller_epoch=layout.decode_controller_epoch(epoch.data) if epoch else 0,
+        brokers=load_brokers(children(tree, layout.BROKER_IDS)),
         config=config,
         broker_overrides=overrides,
     )
-    topics = [
-        _load_topic(tree, name, node, config) for name, _, node in _children(tree, layout.TOPICS)
+    return image.with_topics(
+        _load_topic(tree, name, node, config)
+        for name, node in children(tree, layout.TOPICS)
+        if not layout.is_pending(node.data)
+    )
+
+
+def load_brokers(registered: Sequence[tuple[str, Node]]) -> dict[int, BrokerNode]:
+    """The live brokers, in the order of their numbers."""
+    found = [
+        layout.decode_broker(layout.broker_number(layout.BROKER_IDS, name), node.data, node.created)
+        for name, node in registered
     ]
-    for topic in topics:
-        _check_mine(topic, me.id)
-    return image.with_topics(topics)
+    return {broker.id: broker for broker in sorted(found, key=lambda each: each.id)}
 
 
-def bump_leader_epochs(image: Image, controller: int) -> tuple[Image, list[Op]]:
-    """Every partition under the next leader epoch, and what has to be stored for that."""
-    topics: list[Topic] = []
-    operations: list[Op] = []
-    for topic in image.topics.values():
-        states = tuple(
-            replace(
-                state,
-                leader_epoch=state.leader_epoch + 1,
-                partition_epoch=state.partition_epoch + 1,
-            )
-            for state in topic.partitions
-        )
-        topics.append(replace(topic, partitions=states))
-        operations += [
-            SetData(layout.state_path(topic.name, number), layout.encode_state(state, controller))
-            for number, state in enumerate(states)
-        ]
-    return image.with_topics(topics), operations
-
-
-def stored_cluster_id(tree: Tree) -> str | None:
-    """The cluster's id, if it has one yet."""
-    node = tree.get(layout.CLUSTER_ID)
-    return layout.decode_cluster_id(node.data) if node else None
-
-
-def _load_topic(tree: Tree, name: str, node: Node, config: BrokerConfig) -> Topic:
+def load_topic(
+    name: str, node: Node, settings: Node, states: Sequence[Node], config: BrokerConfig
+) -> Topic:
+    """A topic of its nodes: its own, its configuration, and the state of each partition."""
     topic_id, replicas = layout.decode_topic(name, node.data)
-    path = layout.topic_config_path(name)
-    stored = layout.decode_config(path, _required(tree, path).data)
-    overrides = _usable(stored, TOPIC_KEYS, f"topic {name}")
-    states = []
-    for number, each in enumerate(replicas):
-        path = layout.state_path(name, number)
-        state = _required(tree, path)
-        states.append(layout.decode_state(path, state.data, each, state.version))
+    overrides = topic_settings(name, settings)
     return Topic(
         name,
         topic_id,
-        tuple(states),
+        tuple(
+            layout.decode_state(layout.state_path(name, number), state.data, each, state.version)
+            for number, (each, state) in enumerate(zip(replicas, states, strict=True))
+        ),
         overrides,
         TopicConfig.from_maps(overrides, config.topic_defaults),
     )
 
 
-def _check_mine(topic: Topic, broker: int) -> None:
-    for number, state in enumerate(topic.partitions):
-        if broker not in state.replicas:
-            raise BarnabasError(
-                f"Partition {number} of topic {topic.name} belongs to broker "
-                f"{state.replicas[0]}, and this is broker {broker}; "
-                f"start it with node.id={state.replicas[0]}."
-            )
+def topic_settings(name: str, node: Node) -> dict[str, str]:
+    """What was set for one topic, as far as it can be used."""
+    stored = layout.decode_config(layout.topic_config_path(name), node.data)
+    return _usable(stored, TOPIC_KEYS, f"topic {name}")
+
+
+def broker_settings(name: str, node: Node) -> dict[str, str]:
+    """What was set at run time for a broker or for all, as far as it can be used."""
+    stored = layout.decode_config(layout.broker_config_path(name), node.data)
+    return _usable(stored, BROKER_KEYS, f"the configuration of {name}")
+
+
+def effective_config(
+    static: BrokerConfig, overrides: Mapping[str, Mapping[str, str]], node_id: int
+) -> BrokerConfig:
+    """What a broker was started with, and what was set at run time above that."""
+    layers = [_dynamic(overrides.get(name, {})) for name in (layout.DEFAULT_BROKER, str(node_id))]
+    try:
+        return static.with_dynamic(layers[0], layers[1])
+    except KafkaError as error:
+        _log.warning("Ignoring what was set at run time for this broker: %s", error)
+        return static
+
+
+def children(tree: Tree, parent: str) -> list[tuple[str, Node]]:
+    """Name and node of each direct child, by name."""
+    prefix = f"{parent}/"
+    found = [
+        (path[len(prefix) :], node)
+        for path, node in tree.items()
+        if path.startswith(prefix) and "/" not in path[len(prefix) :]
+    ]
+    return sorted(found, key=lambda child: child[0])
+
+
+def _load_topic(tree: Tree, name: str, node: Node, config: BrokerConfig) -> Topic:
+    _, replicas = layout.decode_topic(name, node.data)
+    settings = _required(tree, layout.topic_config_path(name))
+    states = [_required(tree, layout.state_path(name, number)) for number in range(len(replicas))]
+    return load_topic(name, node, settings, states, config)
 
 
 def _usable(settings: Mapping[str, str], keys: Mapping[str, Key], whose: str) -> dict[str, str]:
@@ -165,14 +143,3 @@ def _required(tree: Tree, path: str) -> Node:
     if node is None:
         raise BarnabasError(f"The cluster's store is damaged: there is nothing at {path}.")
     return node
-
-
-def _children(tree: Tree, parent: str) -> list[tuple[str, str, Node]]:
-    """Name, path and node of each direct child, by name."""
-    prefix = f"{parent}/"
-    found = [
-        (path[len(prefix) :], path, node)
-        for path, node in tree.items()
-        if path.startswith(prefix) and "/" not in path[len(prefix) :]
-    ]
-    return sorted(found, key=lambda child: child[0])

@@ -3,8 +3,8 @@
 from typing import Final
 
 from barnabas.cluster import layout
-from barnabas.model.check import require
-from barnabas.ports.coordination import Node, SetData
+from barnabas.model.check import BrokenInvariantError, require
+from barnabas.ports.coordination import BadVersionError, Coordination, Node, SetData
 
 BLOCK_SIZE: Final = 1000
 """As in Kafka: one write to the store for a thousand producers; a crash wastes the rest of one."""
@@ -17,3 +17,19 @@ def next_block(current: Node, broker: int) -> tuple[range, SetData]:
     block = range(start, start + BLOCK_SIZE)
     data = layout.encode_producer_ids(broker, block)
     return block, SetData(layout.PRODUCER_ID_BLOCK, data, current.version)
+
+
+async def take_block(coordination: Coordination, broker: int) -> range:
+    """A block that is `broker`'s alone from now on. When the answer is lost, nobody has it."""
+    while True:
+        node = await coordination.get(layout.PRODUCER_ID_BLOCK)
+        if node is None:
+            raise BrokenInvariantError("the cluster has not been started")
+        block, write = next_block(node, broker)
+        try:
+            await coordination.commit(write)
+        except BadVersionError:
+            # Another broker took that block; ask for the one after it.
+            await coordination.sync()
+        else:
+            return block

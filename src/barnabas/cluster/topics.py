@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from barnabas.cluster import layout
-from barnabas.cluster.changes import Change, Decision, PartitionsAdded, TopicCreated, TopicDeleted
-from barnabas.cluster.image import Image, PartitionState, Topic
+from barnabas.cluster.changes import Decision, Write
+from barnabas.cluster.image import BrokerNode, Image, PartitionState, Topic
 from barnabas.cluster.placement import check_assignment, place
+from barnabas.config.cluster_keys import CORDONED
 from barnabas.config.topic_config import validate_overrides
 from barnabas.model import limits
 from barnabas.model.errors import ErrorCode, KafkaError
@@ -64,7 +65,7 @@ def decide_create(
     twice = _repeated(each.name for each in requested)
     results: list[TopicResult] = []
     created: list[Topic] = []
-    room = _Room(image, partitions_max)
+    room = Room(image, partitions_max)
     for new in {each.name: each for each in requested}.values():
         try:
             if new.name in twice:
@@ -78,8 +79,7 @@ def decide_create(
     return Decision(
         results,
         image.with_topics(created),
-        [op for topic in created for op in _create_operations(topic, controller_epoch)],
-        [TopicCreated(topic) for topic in created],
+        [_creation(topic, controller_epoch) for topic in created],
     )
 
 
@@ -106,8 +106,7 @@ def decide_delete(image: Image, requested: Sequence[str | uuid.UUID]) -> Decisio
     return Decision(
         results,
         image.without_topics(gone.values()),
-        [op for topic in gone.values() for op in _delete_operations(topic)],
-        [TopicDeleted(topic) for topic in gone.values()],
+        [_removal(topic) for topic in gone.values()],
     )
 
 
@@ -121,10 +120,9 @@ def decide_create_partitions(
     """One result for each different topic."""
     twice = _repeated(each.topic for each in requested)
     results: list[TopicResult] = []
-    operations: list[Op] = []
-    changes: list[Change] = []
+    writes: list[Write] = []
     grown: list[Topic] = []
-    room = _Room(image, partitions_max)
+    room = Room(image, partitions_max)
     for new in {each.topic: each for each in requested}.values():
         try:
             if new.topic in twice:
@@ -134,22 +132,20 @@ def decide_create_partitions(
             results.append(TopicResult(new.topic, error.code, error.message or None))
             continue
         grown.append(topic)
-        data = layout.encode_topic(topic.id, (each.replicas for each in topic.partitions))
-        operations.append(SetData(layout.topic_path(topic.name), data))
-        operations += _partition_operations(topic, first_new, controller_epoch)
-        changes.append(PartitionsAdded(topic, first_new))
+        added = _partition_operations(topic, first_new, controller_epoch)
+        writes.append(Write([topic_data(topic)], before=added, topic=topic.name))
         results.append(TopicResult(topic.name, topic=topic, topic_id=topic.id))
-    return Decision(results, image.with_topics(grown), operations, changes)
+    return Decision(results, image.with_topics(grown), writes)
 
 
-class _Room:
+class Room:
     """Which names are taken and how much the brokers hold, as the topics of one request come."""
 
     def __init__(self, image: Image, partitions_max: int) -> None:
         self._partitions_max = partitions_max
         self._topics = image.topics
         self._total = sum(
-            len(topic.partitions) * topic.replication_factor for topic in image.topics.values()
+            len(state.replicas) for topic in image.topics.values() for state in topic.partitions
         )
         self._names = {collision_key(name): name for name in image.topics}
         self._taken = Counter[int]()
@@ -193,7 +189,7 @@ def _repeated(names: Iterable[str | uuid.UUID]) -> set[str | uuid.UUID]:
     return {name for name, times in Counter(names).items() if times > 1}
 
 
-def _new_topic(image: Image, new: NewTopic, room: _Room, entropy: Entropy) -> Topic:
+def _new_topic(image: Image, new: NewTopic, room: Room, entropy: Entropy) -> Topic:
     check_topic_name(new.name)
     if new.name in image.topics:
         raise KafkaError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
@@ -257,7 +253,16 @@ def _placed(image: Image, new: NewTopic, entropy: Entropy) -> list[tuple[int, ..
     if factor == BY_DEFAULT:
         factor = config.default_replication_factor
     _check_partition_count(count)
-    return place(image.brokers.values(), count, factor, entropy)
+    return place(_staying(image), count, factor, entropy)
+
+
+def _staying(image: Image) -> list[BrokerNode]:
+    """A broker that is about to stop gets nothing new, nor does one that is cordoned."""
+    return [
+        broker
+        for broker in image.brokers.values()
+        if not broker.leaving and not image.broker_overrides.get(str(broker.id), {}).get(CORDONED)
+    ]
 
 
 def _check_partition_count(count: int) -> None:
@@ -269,7 +274,7 @@ def _check_partition_count(count: int) -> None:
 
 
 def _grown_topic(
-    image: Image, new: NewPartitions, room: _Room, entropy: Entropy
+    image: Image, new: NewPartitions, room: Room, entropy: Entropy
 ) -> tuple[Topic, int]:
     topic = image.topics.get(new.topic)
     if topic is None:
@@ -300,7 +305,7 @@ def _additional_replicas(
 ) -> list[tuple[int, ...]]:
     additional = new.count - len(topic.partitions)
     if new.assignments is None:
-        return place(image.brokers.values(), additional, topic.replication_factor, entropy)
+        return place(_staying(image), additional, topic.replication_factor, entropy)
     if len(new.assignments) != additional:
         raise KafkaError(
             ErrorCode.invalid_replica_assignment,
@@ -346,16 +351,33 @@ def _first_state(replicas: tuple[int, ...]) -> PartitionState:
     return PartitionState(replicas[0], 0, replicas, replicas)
 
 
-def _create_operations(topic: Topic, controller_epoch: int) -> list[Op]:
-    return [
-        Create(layout.topic_config_path(topic.name), layout.encode_config(topic.overrides)),
-        Create(
-            layout.topic_path(topic.name),
-            layout.encode_topic(topic.id, (each.replicas for each in topic.partitions)),
-        ),
-        Create(layout.partitions_path(topic.name)),
-        *_partition_operations(topic, 0, controller_epoch),
-    ]
+def _creation(topic: Topic, controller_epoch: int) -> Write:
+    """The topic's node says that there is none until everything below it is there."""
+    return Write(
+        before=[
+            Create(layout.topic_path(topic.name), layout.encode_pending_topic()),
+            Create(layout.partitions_path(topic.name)),
+            *_partition_operations(topic, 0, controller_epoch),
+        ],
+        seen=[
+            Create(layout.topic_config_path(topic.name), layout.encode_config(topic.overrides)),
+            Create(layout.topic_id_path(topic.id)),
+            topic_data(topic),
+        ],
+        topic=topic.name,
+    )
+
+
+def topic_data(topic: Topic) -> SetData:
+    """The topic's own node: which replicas each partition has."""
+    states = topic.partitions
+    data = layout.encode_topic(
+        topic.id,
+        (each.replicas for each in states),
+        {number: each.adding for number, each in enumerate(states) if each.adding},
+        {number: each.removing for number, each in enumerate(states) if each.removing},
+    )
+    return SetData(layout.topic_path(topic.name), data)
 
 
 def _partition_operations(topic: Topic, first: int, controller_epoch: int) -> list[Op]:
@@ -367,12 +389,20 @@ def _partition_operations(topic: Topic, first: int, controller_epoch: int) -> li
     return operations
 
 
-def _delete_operations(topic: Topic) -> list[Op]:
-    operations: list[Op] = []
+def _removal(topic: Topic) -> Write:
+    """The topic's node says that there is none before anything below it goes."""
+    after: list[Op] = []
     for number in range(len(topic.partitions)):
-        operations.append(Delete(layout.state_path(topic.name, number)))
-        operations.append(Delete(layout.partition_path(topic.name, number)))
-    operations.append(Delete(layout.partitions_path(topic.name)))
-    operations.append(Delete(layout.topic_path(topic.name)))
-    operations.append(Delete(layout.topic_config_path(topic.name)))
-    return operations
+        after.append(Delete(layout.state_path(topic.name, number)))
+        after.append(Delete(layout.partition_path(topic.name, number)))
+    after.append(Delete(layout.partitions_path(topic.name)))
+    after.append(Delete(layout.topic_path(topic.name)))
+    return Write(
+        seen=[
+            SetData(layout.topic_path(topic.name), layout.encode_pending_topic()),
+            Delete(layout.topic_config_path(topic.name)),
+            Delete(layout.topic_id_path(topic.id)),
+        ],
+        after=after,
+        topic=topic.name,
+    )
