@@ -1,6 +1,7 @@
 """Reading a partition, and waiting for what is not there yet."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -225,6 +226,26 @@ def test_a_producer_that_went_away_does_not_stand_in_the_way(play: Play) -> None
         also_gone = parked.park(2)
         also_gone.cancel()
         parked.fail(KafkaError(ErrorCode.kafka_storage_error))
+
+    play(scene)
+
+
+def test_nobody_is_told_that_a_producer_who_went_away_was_turned_away(play: Play) -> None:
+    """Such as a task that is cancelled while it waits for another of its partitions."""
+
+    async def scene() -> None:
+        told: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: told.append(context))
+        parked = ParkedAppends()
+        parked.park(1)
+        waited_for = parked.park(2)
+        parked.fail(KafkaError(ErrorCode.not_leader_or_follower))
+        with pytest.raises(KafkaError):
+            await waited_for
+        del waited_for
+        gc.collect()
+        assert told == []
 
     play(scene)
 

@@ -3,6 +3,17 @@
 import asyncio
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
+
+NEWS_S: Final = 0.01
+"""How long a follower waits to hear what is committed. Under load that comes along with the next
+records; telling it at once would cost as many answers again."""
+
+
+GATHER_S: Final = 0.002
+GATHER_BYTES: Final = 128 * 1024
+"""How long, and up to how many bytes, a follower waits for more of what nobody waits for. Each
+answer costs the leader as much as several small batches, and the follower as much again."""
 
 
 class ParkedAppends:
@@ -20,6 +31,10 @@ class ParkedAppends:
         heappush(self._heap, (offset, next(self._order), future))
         return future
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._heap)
+
     def waits_for(self, offset: int) -> bool:
         """Whether somebody waits for `offset` or more."""
         return any(parked >= offset for parked, _, _ in self._heap)
@@ -32,22 +47,26 @@ class ParkedAppends:
                 future.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """Nothing more will come."""
+        """Nothing more will come. Whoever has stopped waiting need not hear of it: that is no
+        defect for asyncio to tell of."""
         for _, _, future in self._heap:
             if not future.done():
                 future.set_exception(error)
+                future.exception()
         self._heap.clear()
 
 
 class ParkedFetch:
     """One Fetch that waits for `missing` more bytes in any of its partitions, or its deadline."""
 
-    __slots__ = ("_missing", "_timer", "done")
+    __slots__ = ("_gathered", "_hurries", "_missing", "_timer", "done")
 
     def __init__(self, missing: int, wait_s: float) -> None:
         loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = loop.create_future()
         self._missing = missing
+        self._hurries = wait_s <= NEWS_S
+        self._gathered = 0
         self._timer = loop.call_later(wait_s, self.wake)
 
     def arrived(self, size: int) -> None:
@@ -55,6 +74,27 @@ class ParkedFetch:
         self._missing -= size
         if self._missing <= 0:
             self.wake()
+
+    def gather(self, size: int) -> None:
+        """As `arrived`, but nobody waits for it to be everywhere: more may come along."""
+        self._missing -= size
+        if self._missing > 0 or self.done.done():
+            return
+        is_first = not self._gathered
+        self._gathered += size
+        if self._gathered >= GATHER_BYTES:
+            self.wake()
+        elif is_first:
+            self._hurries = True
+            self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self.wake)
+
+    def hurry(self) -> None:
+        """There is something to tell, though not so much that it could not wait for more."""
+        if not self._hurries and not self.done.done():
+            self._hurries = True
+            self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(NEWS_S, self.wake)
 
     def wake(self) -> None:
         """Stop waiting: read again and answer."""
