@@ -23,11 +23,11 @@ def audiences(
         places.setdefault(spec.members[member].topics, []).append(place)
     holders: dict[TopicId, list[int]] = {}
     for subscription, topics in enumerate(places):
-        for topic in topics & spec.partitions.keys():
+        for topic in sorted(topics & spec.partitions.keys()):
             holders.setdefault(topic, []).append(subscription)
     of_topic = {topic: tuple(subscriptions) for topic, subscriptions in holders.items()}
     by_subscription = list(places.values())
     return of_topic, {
         audience: sorted(chain.from_iterable(by_subscription[each] for each in audience))
-        for audience in set(of_topic.values())
+        for audience in dict.fromkeys(of_topic.values())
     }

@@ -33,7 +33,7 @@ from barnabas.coordinator.group.asks import (
 from barnabas.coordinator.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
-from barnabas.coordinator.runtime.topic import InternalTopic
+from barnabas.coordinator.runtime.topic import InternalTopic, replicas_to_ask_for
 from barnabas.coordinator.runtime.turn import Answer, Parked, Waiter
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import CONSUMER_OFFSETS
@@ -93,11 +93,14 @@ class GroupCoordinator:
 
     def _new_topic(self) -> NewTopic:
         settings = self._settings()
+        replicas = replicas_to_ask_for(self._cluster.image, settings.offsets_replication_factor)
         return NewTopic(
             CONSUMER_OFFSETS,
             settings.offsets_partitions,
-            min(settings.offsets_replication_factor, len(self._cluster.image.brokers)),
+            replicas,
             configs={
+                # As transactions have it: a commit that one broker alone had would go with it.
+                "min.insync.replicas": str(min(2, replicas)),
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(settings.offsets_segment_bytes),

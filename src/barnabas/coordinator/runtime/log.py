@@ -49,8 +49,8 @@ class ShardLog(Protocol):
     async def read(self, offset: int) -> memoryview:
         """Some whole batches, of which the first is the first that ends at or behind `offset`.
 
-        Empty when there is none. KafkaError while what there is is not committed: a leader may
-        not count on it yet.
+        Empty when there is none. Waits until what there is is committed: a leader may not count
+        on it before.
         """
         ...
 

@@ -3,10 +3,19 @@
 import asyncio
 from collections.abc import Callable
 
+from barnabas.cluster.image import Image
 from barnabas.cluster.service import Cluster
 from barnabas.cluster.topics import NewTopic
 from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.ports.coordination import CoordinationError
+from barnabas.ports.coordination import CoordinationError, CoordinationLostError
+
+
+def replicas_to_ask_for(image: Image, wanted: int) -> int:
+    """A broker that is alone makes do with what it has. One of several does not: whoever comes
+    first, while the others still start, would leave everybody's offsets with one broker for ever.
+    """
+    alone = image.config.cluster.zookeeper_connect is None
+    return min(wanted, len(image.brokers)) if alone else wanted
 
 
 class InternalTopic:
@@ -29,7 +38,8 @@ class InternalTopic:
     async def _create(self) -> None:
         try:
             (result,) = await self._cluster.create_topics([self._new()])
-        except (BarnabasError, CoordinationError) as error:
+        except (BarnabasError, CoordinationError, CoordinationLostError, KafkaError) as error:
+            # (Of the latter there is NOT_CONTROLLER, which no client expects who asks for this.)
             raise KafkaError(ErrorCode.coordinator_not_available, str(error)) from error
         if result.code not in (ErrorCode.none, ErrorCode.topic_already_exists):
             message = result.message or result.code.name

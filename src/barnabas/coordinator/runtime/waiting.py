@@ -15,13 +15,14 @@ class Waiting:
     __slots__ = ("_futures",)
 
     def __init__(self) -> None:
-        self._futures: set[asyncio.Future[Any]] = set()
+        # (A dictionary, because it keeps an order that is the same in every run.)
+        self._futures: dict[asyncio.Future[Any], None] = {}
 
     def wait(self, waiter: Waiter) -> "asyncio.Future[Any]":
         """A future of what `waiter` will be answered."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
+        self._futures[future] = None
+        future.add_done_callback(self._forget)
 
         def answer(value: Any) -> None:
             if future.done():
@@ -33,6 +34,9 @@ class Waiting:
 
         waiter.answer = answer
         return future
+
+    def _forget(self, future: "asyncio.Future[Any]") -> None:
+        self._futures.pop(future, None)
 
     def refuse_all(self, code: ErrorCode) -> None:
         """Nobody gets the answer they wait for."""

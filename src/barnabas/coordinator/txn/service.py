@@ -17,7 +17,7 @@ from barnabas.config.transaction_settings import TransactionSettings
 from barnabas.coordinator.java_hash import partition_of
 from barnabas.coordinator.runtime.log import ShardLog
 from barnabas.coordinator.runtime.runtime import Runtime
-from barnabas.coordinator.runtime.topic import InternalTopic
+from barnabas.coordinator.runtime.topic import InternalTopic, replicas_to_ask_for
 from barnabas.coordinator.runtime.turn import PARKED, Answer, Parked, Waiter
 from barnabas.coordinator.txn.asks import (
     AddPartitions,
@@ -33,7 +33,7 @@ from barnabas.model.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.model.topics import TRANSACTION_STATE, TopicPartition
 from barnabas.model.transactions import NO_PRODUCER_ID, ProducerIdentity
 from barnabas.ports.clock import Clock
-from barnabas.ports.coordination import CoordinationError
+from barnabas.ports.coordination import CoordinationError, CoordinationLostError
 from barnabas.ports.entropy import Entropy
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class TransactionCoordinator:
 
     def _new_topic(self) -> NewTopic:
         settings = self._settings()
-        replicas = min(settings.replication_factor, len(self._cluster.image.brokers))
+        replicas = replicas_to_ask_for(self._cluster.image, settings.replication_factor)
         return NewTopic(
             TRANSACTION_STATE,
             settings.partitions,
@@ -233,7 +233,7 @@ class TransactionCoordinator:
     async def _take_producer_id(self) -> int:
         try:
             return await self._new_producer_id()
-        except (BarnabasError, CoordinationError) as error:
+        except (BarnabasError, CoordinationError, CoordinationLostError) as error:
             raise KafkaError(ErrorCode.coordinator_load_in_progress, str(error)) from error
 
     # --- looking -------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ class TransactionCoordinator:
         topics = self._cluster.image.topics
         return [
             each
-            for each in partitions
+            for each in sorted(partitions)
             if each.topic in topics and each.partition < len(topics[each.topic].partitions)
         ]
 

@@ -73,7 +73,7 @@ class TransactionShard:
         self._settings = settings
         self._outbox = outbox
         self._transactions: dict[str, Transaction] = {}
-        self._ongoing: set[str] = set()
+        self._ongoing: dict[str, None] = {}
         self._watching = False
 
     # --- what the runtime asks -----------------------------------------------------------------
@@ -85,9 +85,9 @@ class TransactionShard:
         else:
             self._transactions[record.transactional_id] = record
             if record.state is TransactionState.ONGOING:
-                self._ongoing.add(record.transactional_id)
+                self._ongoing[record.transactional_id] = None
                 return
-        self._ongoing.discard(record.transactional_id)
+        self._ongoing.pop(record.transactional_id, None)
 
     def loaded(self, turn: TransactionTurn) -> None:
         """Whatever was prepared is brought to its end."""

@@ -59,10 +59,10 @@ def _still_uses(revoking: Epochs, owned: Assignment | None) -> bool:
 
 def _without_unsubscribed(owns: Ownership, step: Step) -> Ownership:
     """The target is the same, but topics the member no longer reads must go at once."""
-    gone = {topic_id for topic_id in owns.assigned if not step.subscribes(topic_id)}
+    gone = [topic_id for topic_id in owns.assigned if not step.subscribes(topic_id)]
     if not gone:
         return owns
-    kept = {each: epochs for each, epochs in owns.assigned.items() if each not in gone}
+    kept = {each: owns.assigned[each] for each in owns.assigned if step.subscribes(each)}
     revoking: dict[bytes, Mapping[int, int]] = dict(owns.revoking)
     for topic_id in gone:
         revoking[topic_id] = {**revoking.get(topic_id, {}), **owns.assigned[topic_id]}
@@ -77,7 +77,7 @@ def _towards_target(owns: Ownership, step: Step) -> Ownership:
     revoking: dict[bytes, dict[int, int]] = {}
     wanted: dict[bytes, list[int]] = {}
     waits = False
-    for topic_id in owns.assigned.keys() | step.target.keys():
+    for topic_id in {**owns.assigned, **step.target}:
         has = owns.assigned.get(topic_id, {})
         target = step.target.get(topic_id, frozenset())
         if not step.subscribes(topic_id):

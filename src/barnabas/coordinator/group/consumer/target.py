@@ -107,7 +107,9 @@ def _spec(group: ConsumerGroup, image: Image) -> GroupSpec:
             assigned=group.target(member_id),
         )
     used = frozenset[bytes]().union(*topic_ids.values())
-    return GroupSpec(members, {each: len(image.topics_by_id[each].partitions) for each in used})
+    return GroupSpec(
+        members, {each: len(image.topics_by_id[each].partitions) for each in sorted(used)}
+    )
 
 
 def _subscribed_names(group: ConsumerGroup, names: tuple[str, ...], regex: str) -> set[str]:
