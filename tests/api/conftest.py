@@ -16,10 +16,13 @@ from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.table import SERVED
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.following import Following
+from barnabas.broker.replication import Replication
 from barnabas.cluster.service import Cluster
 from barnabas.cluster.topics import NewTopic
 from barnabas.config.broker_config import BrokerConfig
+from barnabas.link.pool import LinkPool
 from barnabas.log.store import LogStore
+from barnabas.model.stops import Stop
 from barnabas.ports.clock import Clock
 from barnabas.ports.coordination import Coordination
 from barnabas.ports.entropy import Entropy
@@ -99,10 +102,14 @@ class House:
         clock, entropy = clock or RealClock(), entropy or RealEntropy()
         self.config = BrokerConfig({"node.id": str(NODE_ID), **settings})
         self.store = LogStore(self.files, "/data", clock, entropy)
-        self.replicas = Replicas(self.store, self.work, pytest.fail)
+        self.replicas = Replicas(self.store, self.work, pytest.fail, NODE_ID)
         store = coordination or EmbeddedCoordination(":memory:")
         self.cluster = Cluster(store, self.config, entropy, clock)
-        self.coordinators = Coordinators(self.cluster, self.replicas, clock, entropy, self.work)
+        self.links = LinkPool(lambda _: None, "tests")
+        self.coordinators = Coordinators(
+            self.cluster, self.replicas, self.links, clock, entropy, self.work
+        )
+        self.replication = Replication(self.cluster, self.replicas, clock)
         self.peer = Peer(1, ("127.0.0.1", 50000), ("127.0.0.1", 9092))
         self.services = Services(
             node_id=NODE_ID,
@@ -110,6 +117,8 @@ class House:
             replicas=self.replicas,
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,
+            enrolment=self.coordinators.enrolment,
+            links=self.links,
             markers=self.coordinators.markers,
             sessions=FetchSessions(clock, entropy),
             producer_ids=self.coordinators.producer_ids,
@@ -119,9 +128,10 @@ class House:
             advertised=lambda _peer: ADVERTISED,
         )
         self.dispatch = Dispatcher(self.services)
-        self.run(self.cluster.start("elsewhere.example", 1))
-        following = Following(self.replicas, self.coordinators, pytest.fail)
+        self.run(self.cluster.start("elsewhere.example", 1, directory="d", stop=Stop.CLEAN))
+        following = Following(self.replicas, self.coordinators, self.replication, pytest.fail)
         self.cluster.subscribe(following.follow)
+        self.run(following.start(self.cluster.image.topics.values()))
 
     def run(self, work: Any) -> Any:
         return self._runner.run(work)
@@ -135,6 +145,8 @@ class House:
 
     async def _resign(self) -> None:
         self.coordinators.close()
+        await self.replication.close()
+        await self.links.close()
 
     def ask(self, api: str, version: int, **body: Any) -> Any:
         """The answer to one request, read by kio at the same version."""

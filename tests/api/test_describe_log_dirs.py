@@ -15,7 +15,7 @@ def _sizes(house: House, topics: Any) -> dict[str, dict[int, int]]:
     (directory,) = answer["results"]
     assert (answer["error_code"], directory["error_code"]) == ("none", "none")
     assert directory["log_dir"] == "/data"
-    assert directory["usable_bytes"] > 0
+    assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
     assert directory["is_cordoned"] is False
     return {
         topic["name"]: {
@@ -69,4 +69,23 @@ def test_a_directory_that_can_not_be_read(house: House, caplog: pytest.LogCaptur
     (directory,) = answer["results"]
     assert directory["error_code"] == "kafka_storage_error"
     assert (directory["topics"], directory["usable_bytes"]) == ([], -1)
+    assert directory["total_bytes"] == -1
     assert "/elsewhere" in caplog.text
+
+
+def test_a_broker_that_is_to_get_nothing_new_says_so(house: House) -> None:
+    def cordon(operation: int, value: str | None) -> str:
+        edit = {"name": "cordoned.log.dirs", "config_operation": operation, "value": value}
+        resource = {"resource_type": 4, "resource_name": "1", "configs": [edit]}
+        answer = house.ask("incremental_alter_configs", 1, resources=[resource])
+        return str(answer["responses"][0]["error_code"])
+
+    def is_cordoned() -> bool:
+        (directory,) = house.ask("describe_log_dirs", 5, topics=None)["results"]
+        return bool(directory["is_cordoned"])
+
+    assert cordon(0, "*") == "none"
+    assert is_cordoned()
+    assert cordon(0, "/somewhere") == "invalid_request"
+    assert cordon(1, None) == "none"
+    assert not is_cordoned()

@@ -44,7 +44,7 @@ async def _dispatch(house: House, frame: bytes) -> object:
         reply = house.dispatch_once(house.peer, frame)
         if not isinstance(reply, Later):
             return reply
-        if reply.only_waits:
+        if reply.only_waits and not isinstance(reply.coroutine, asyncio.Future):
             reply.coroutine.close()
             return None
         return await asyncio.wait_for(reply.coroutine, 30)

@@ -62,11 +62,16 @@ _BODIES: dict[str, dict[str, Any]] = {
     },
     "describe_log_dirs": {"topics": None},
     "create_partitions": {"topics": [{"name": "there", "count": 3, "assignments": None}]},
+    "elect_leaders": {"election_type": 0, "topic_partitions": None},
     "incremental_alter_configs": {
         "resources": [
             {**_TOPIC, "configs": [{"name": "retention.ms", "config_operation": 0, "value": "1"}]}
         ]
     },
+    "alter_partition_reassignments": {
+        "topics": [{"name": "there", "partitions": [{**_PARTITION, "replicas": [1]}]}]
+    },
+    "list_partition_reassignments": {"topics": None},
     "describe_cluster": {},
     "describe_producers": {"topics": [{"name": "there", "partition_indexes": [0]}]},
     "list_config_resources": {},

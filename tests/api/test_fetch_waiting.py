@@ -45,7 +45,7 @@ class Waiting:
         assert isinstance(reply, Later)
         # Nothing is lost by giving it up, and the connection rests meanwhile.
         assert (reply.overlaps, reply.only_waits) == (False, True)
-        self.task = asyncio.get_running_loop().create_task(reply.coroutine)
+        self.task = asyncio.ensure_future(reply.coroutine)
 
     async def answer(self) -> Row:
         frames = await self.task

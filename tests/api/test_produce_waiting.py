@@ -40,9 +40,9 @@ class Asked:
     def __init__(self, house: House, version: int, reply: Reply) -> None:
         self._house, self._version = house, version
         self._frames = reply
-        self._task: asyncio.Task[Frames | None] | None = None
+        self._task: asyncio.Future[Frames | None] | None = None
         if isinstance(reply, Later):
-            self._task = asyncio.get_running_loop().create_task(reply.coroutine)
+            self._task = asyncio.ensure_future(reply.coroutine)
 
     @property
     def answered(self) -> bool:
@@ -320,6 +320,38 @@ def test_a_topic_that_goes_away_ends_the_wait(build_house: Callable[..., House])
 
     (row,) = house.run(talk())
     assert row["error_code"] == "unknown_topic_or_partition"
+
+
+def test_the_second_of_a_kind_waits_like_the_first(build_house: Callable[..., House]) -> None:
+    """It takes the lane, where no task waits for it; what it is told is the same."""
+    work = HeldWork()
+    house = build_house(work=work)
+    house.topic("t", flush_messages="1")
+
+    async def talk() -> tuple[list[Row], ...]:
+        first = _send(house, ("t", 0, batch(b"a")), timeout_ms=50)
+        second = _send(house, ("t", 0, batch(b"b")), timeout_ms=50)
+        out_of_patience = await first.rows(), await second.rows()
+        late = _send(house, ("t", 0, batch(b"c")), timeout_ms=10_000)
+        given_up = _send(house, ("t", 0, batch(b"d")), timeout_ms=10_000)
+        given_up.give_up()
+        work.let_go()
+        await settle()
+        work.let_go()
+        acknowledged = await late.rows()
+        _send(house, ("t", 0, batch(b"e")), timeout_ms=10_000)
+        gone = _send(house, ("t", 0, batch(b"f")), timeout_ms=10_000)
+        await settle()
+        await house.cluster.delete_topics(["t"])
+        return *out_of_patience, acknowledged, await gone.rows()
+
+    told = [(row["error_code"], row["base_offset"]) for (row,) in house.run(talk())]
+    assert told == [
+        ("request_timed_out", -1),
+        ("request_timed_out", -1),
+        ("none", 2),
+        ("unknown_topic_or_partition", -1),
+    ]
 
 
 def test_without_acks_a_late_refusal_closes_the_connection(house: House) -> None:

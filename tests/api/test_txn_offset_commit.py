@@ -21,6 +21,7 @@ from tests.api.txn_talk import (
 )
 
 from barnabas.api.txn_offset_commit import _told
+from barnabas.log.verification import Verifications
 from barnabas.model.errors import ErrorCode
 from barnabas.wire.records.batch import parse_header
 
@@ -161,6 +162,26 @@ def test_only_the_owner_of_the_transaction_commits(house: House, version: int) -
         assert commit(house, version, stranger, (0, 5), (1, 6)) == [error] * 2
     assert fetched(house, 0, 1, stable=True) == {0: -1, 1: -1}
     assert commit(house, version, producer, (0, 5)) == ["none"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_partition_that_leads_in_another_epoch_when_the_answer_comes_wants_to_be_asked_again(
+    house: House, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = begin(house, version)
+    number = house.services.groups.partition_of("g")
+    partition = house.partition("__consumer_offsets", number)
+    for name in ("add_partitions", "verify_partitions"):
+        real = getattr(house.services.transactions, name)
+
+        def answer(ask: Any, real: Any = real) -> Any:
+            # As `Partition._lead` does: a move that ends begins another epoch of the same leader.
+            partition.leader_epoch += 1
+            partition.log.producers.verifications = Verifications()
+            return real(ask)
+
+        monkeypatch.setattr(house.services.transactions, name, answer)
+    assert commit(house, version, producer, (0, 5)) == ["not_coordinator"]
 
 
 def test_a_producer_that_was_replaced_meanwhile(house: House) -> None:

@@ -9,8 +9,10 @@ from barnabas.api.fetch_sessions import FetchSessions
 from barnabas.api.producer_ids import ProducerIds
 from barnabas.cluster.service import Cluster
 from barnabas.coordinator.group.service import GroupCoordinator
+from barnabas.coordinator.txn.enrolment import Enrolment
 from barnabas.coordinator.txn.markers import Markers
 from barnabas.coordinator.txn.service import TransactionCoordinator
+from barnabas.link.pool import LinkPool
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.ports.clock import Clock
 from barnabas.ports.entropy import Entropy
@@ -18,6 +20,7 @@ from barnabas.ports.exchange import Address, Peer
 from barnabas.ports.work import Work
 from barnabas.replica.partition import Partition
 from barnabas.replica.service import HostedTopic, Replicas
+from barnabas.replica.throttle import Throttle
 from barnabas.wire.headers import RequestHeader
 
 
@@ -30,7 +33,12 @@ class Services:
     replicas: Replicas
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    enrolment: Enrolment
+    """The coordinators of all transactions, here or elsewhere."""
     markers: Markers
+    """Of the partitions that this broker leads."""
+    links: LinkPool
+    """To the other brokers."""
     sessions: FetchSessions
     producer_ids: ProducerIds
     clock: Clock
@@ -38,6 +46,8 @@ class Services:
     work: Work
     advertised: Callable[[Peer], Address]
     """The address under which the asking client reaches this broker."""
+    sent: Throttle = field(default_factory=Throttle)
+    """What this broker, as a leader, has sent of replicas that are held down to a rate."""
     verifying: "dict[tuple[Partition, int], asyncio.Task[Any]]" = field(default_factory=dict)
     """The last append of a producer, by its id, that waits for its coordinator's word before it
     opens a transaction in a partition: what the same producer sends there queues behind it."""
@@ -58,7 +68,15 @@ class Call:
 
 
 def hosted_partition(hosted: HostedTopic | None, index: int) -> Partition:
-    """The partition, or the error a client must get."""
+    """The partition, if this broker leads it, or the error a client must get."""
+    partition = hosted_replica(hosted, index)
+    if not partition.leads:
+        raise KafkaError(ErrorCode.not_leader_or_follower)
+    return partition
+
+
+def hosted_replica(hosted: HostedTopic | None, index: int) -> Partition:
+    """The partition, led here or followed, or the error a client must get."""
     if hosted is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition)
     partition = hosted.partitions.get(index)
@@ -68,6 +86,8 @@ def hosted_partition(hosted: HostedTopic | None, index: int) -> Partition:
         raise KafkaError(ErrorCode.kafka_storage_error, hosted.damaged[index])
     if hosted.is_opening(index):
         raise KafkaError(ErrorCode.not_leader_or_follower, "The partition is being opened.")
+    if hosted.exists(index):
+        raise KafkaError(ErrorCode.not_leader_or_follower)
     raise KafkaError(ErrorCode.unknown_topic_or_partition)
 
 

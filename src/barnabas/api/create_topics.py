@@ -39,7 +39,9 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
     else:
         results = await results_of(
             call.services.cluster.create_topics(
-                [_new_topic(each) for each in request.topics], validate_only=request.validate_only
+                [_new_topic(each) for each in request.topics],
+                validate_only=request.validate_only,
+                hand_on=False,
             ),
             lambda error: [TopicResult(name, error.code, error.message) for name in names],
         )

@@ -2,7 +2,7 @@
 
 Behaviour: the producers each partition remembers, with their newest sequence number, and where
 the open transaction of each began, if it has one. Only idempotent and transactional producers
-leave a trace. Each partition is told once.
+leave a trace. Each partition is told once. Followers answer too, of what they have copied.
 
 Version notes: v0 only.
 """
@@ -15,7 +15,7 @@ from kio.schema.describe_producers.v0.response import (
     TopicResponse,
 )
 
-from barnabas.api.context import Call, hosted_partition
+from barnabas.api.context import Call, hosted_replica
 from barnabas.api.shared import message_of
 from barnabas.api.typed import NO_THROTTLE, ProducerId, TopicName, i32, i64
 from barnabas.log.producers import Producer
@@ -43,7 +43,7 @@ def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersRe
 def _partition(call: Call, name: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(name)
-        partition = hosted_partition(call.services.replicas.by_name.get(name), index)
+        partition = hosted_replica(call.services.replicas.by_name.get(name), index)
     except KafkaError as error:
         return PartitionResponse(
             partition_index=i32(index),

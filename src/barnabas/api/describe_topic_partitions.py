@@ -138,7 +138,7 @@ def _partitions(
             leader_epoch=i32(state.leader_epoch),
             replica_nodes=tuple(map(BrokerId, state.replicas)),
             isr_nodes=tuple(map(BrokerId, state.isr)),
-            eligible_leader_replicas=(),
+            eligible_leader_replicas=tuple(map(BrokerId, state.eligible)),
             last_known_elr=(),
             offline_replicas=tuple(map(BrokerId, offline)),
         )

@@ -2,11 +2,13 @@
 
 import importlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
 
 from barnabas.api import fetch, produce
 from barnabas.api.context import Call, Services
+from barnabas.api.forwarding import FORWARDED, FORWARDER, forwarded
 from barnabas.api.produce import handle_in_lane
 from barnabas.api.produce_lane import correlation_id_of
 from barnabas.api.table import SERVED
@@ -47,7 +49,19 @@ class Dispatcher:
             raise DecodeError(f"there is no API {key} here")
         if header.body_at < 0:
             return self._answer_unspoken_version(header)
+        if (
+            key in FORWARDED
+            and not self._services.cluster.is_controller
+            and header.client_id != FORWARDER
+        ):
+            here = partial(self._handle_here, peer, header)
+            return Later(forwarded(self._services, header, frame, here), overlaps=False)
         return self._handle_message(peer, header, frame)
+
+    async def _handle_here(self, peer: Peer, header: RequestHeader, frame: memoryview) -> Frames:
+        reply = self._handle_message(peer, header, frame)
+        answer = await reply.coroutine if isinstance(reply, Later) else reply
+        return answer or []
 
     def _handle_message(self, peer: Peer, header: RequestHeader, frame: memoryview) -> Reply:
         handler, only_waits = self._message_handler(header.api_key)

@@ -66,8 +66,11 @@ class FetchSession:
         remembered = self.partitions.get(key)
         if remembered is None:
             return True
+        asked = remembered.wanted.partition
         changed = (
             remembered.high_watermark != result.high_watermark
+            # It was told, and a follower says that it has not taken it in.
+            or asked.high_watermark < min(result.high_watermark, asked.fetch_offset)
             or remembered.log_start_offset != result.log_start_offset
         )
         remembered.high_watermark = result.high_watermark
@@ -75,11 +78,12 @@ class FetchSession:
         if result.records:
             # Whoever got data goes to the end, so that every partition gets its turn.
             self.partitions[key] = self.partitions.pop(key)
-        return bool(result.records) or bool(result.error) or changed or _diverges(result)
+        return bool(result.records) or bool(result.error) or changed or _sends_away(result)
 
 
-def _diverges(result: FetchPartitionResult) -> bool:
-    return result.diverging_epoch is not None
+def _sends_away(result: FetchPartitionResult) -> bool:
+    """Whether the reader has to cut its log back first, or to read elsewhere."""
+    return result.diverging_epoch is not None or result.preferred_read_replica >= 0
 
 
 class Resolved(NamedTuple):

@@ -1,8 +1,8 @@
 """FindCoordinator: v0-6
 
-Behaviour: every group and every transactional id is coordinated by this broker; the topic that
-groups, or transactions, live in is created when somebody first looks for one, before the answer.
-For share partitions it is COORDINATOR_NOT_AVAILABLE.
+Behaviour: a group or transactional id is coordinated by the broker that leads its partition of
+the internal topic; that topic is created when somebody first looks for one, before the answer. For
+share partitions it is COORDINATOR_NOT_AVAILABLE.
 
 Version notes: v1 key type, message ("NONE" if there is no error, up to v3). v3 flexible. v4 many
 keys. v5 TRANSACTION_ABORTABLE. v6 share coordinators.
@@ -17,8 +17,9 @@ from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinator
 
 from barnabas.api.context import Call
 from barnabas.api.group_answers import Eventually
-from barnabas.api.shared import UNKNOWN_ENUM_MESSAGE
+from barnabas.api.shared import UNKNOWN_ENUM_MESSAGE, known_broker
 from barnabas.api.typed import NO_THROTTLE, BrokerId, i32
+from barnabas.coordinator.java_hash import partition_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
@@ -41,12 +42,12 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Eventually[FindCoordi
             for key in request.coordinator_keys
         )
     if topic in call.services.cluster.image.topics or not request.coordinator_keys:
-        return _answer(_this_broker(call, key) for key in request.coordinator_keys)
-    return _answer_when_ready(call, request)
+        return _answer(_coordinator(call, topic, key) for key in request.coordinator_keys)
+    return _answer_when_ready(call, request, topic)
 
 
 async def _answer_when_ready(
-    call: Call, request: FindCoordinatorRequest
+    call: Call, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     services = call.services
     try:
@@ -57,7 +58,7 @@ async def _answer_when_ready(
     except KafkaError as error:
         refusal = error.code, error.message
         return _answer(_nobody(key, *refusal) for key in request.coordinator_keys)
-    return _answer(_this_broker(call, key) for key in request.coordinator_keys)
+    return _answer(_coordinator(call, topic, key) for key in request.coordinator_keys)
 
 
 def _refusal(version: int, key_type: int, key: str) -> tuple[ErrorCode, str]:
@@ -72,13 +73,20 @@ def _answer(coordinators: Iterable[Coordinator]) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(coordinators))
 
 
-def _this_broker(call: Call, key: str) -> Coordinator:
-    host, port = call.services.advertised(call.peer)
+def _coordinator(call: Call, topic: str, key: str) -> Coordinator:
+    """Whoever leads the partition in which the key is kept."""
+    known = call.services.cluster.image.topics.get(topic)
+    if known is None:
+        return _nobody(key, ErrorCode.coordinator_not_available, "")
+    leader = known.partitions[partition_of(key, len(known.partitions))].leader
+    node = known_broker(call, leader)
+    if node is None:
+        return _nobody(key, ErrorCode.coordinator_not_available, "")
     return Coordinator(
         key=key,
-        node_id=BrokerId(call.services.node_id),
-        host=host,
-        port=i32(port),
+        node_id=BrokerId(node.id),
+        host=node.host,
+        port=i32(node.port),
         error_code=ErrorCode.none,
         error_message="" if call.version >= _MANY_KEYS_FROM else "NONE",
     )

@@ -27,6 +27,7 @@ from barnabas.model.transactions import (
     NOBODY,
     ProducerIdentity,
 )
+from barnabas.ports.coordination import CoordinationLostError
 
 _FENCED_FROM: Final = 4
 
@@ -50,6 +51,9 @@ async def _identity(call: Call, request: InitProducerIdRequest) -> InitProducerI
         identity = await call.services.transactions.init(_asked(request))
     except KafkaError as error:
         return _answer(told_code(error.code, call.version, _FENCED_FROM))
+    except CoordinationLostError:
+        # Clients of every age try again after this one.
+        return _answer(ErrorCode.coordinator_load_in_progress)
     except STORE_ERRORS as error:
         return _answer(store_problem(error).code)
     return _answer(ErrorCode.none, identity)

@@ -46,6 +46,7 @@ _SPOKEN_FROM: Final = {
 }
 
 _CONSUMER: Final = -1
+_OFFSET_NOT_AVAILABLE_FROM: Final = 5
 _READ_COMMITTED: Final = 1
 
 _Key = tuple[str, int]
@@ -110,10 +111,15 @@ def _list(
     except KafkaError as error:
         listing.answers[key] = _refused(index, error.code)
         return
+    is_earliest = timestamp in (_EARLIEST, _EARLIEST_LOCAL)
+    if request.replica_id == _CONSUMER and not is_earliest and partition.is_behind_its_epoch:
+        # A new leader that does not know yet what is committed would let offsets go back.
+        listing.answers[key] = _refused(index, _not_yet(call.version))
+        return
     end = _visible_end(partition, request)
     if timestamp == _LATEST:
         listing.answers[key] = _found(index, end, partition.leader_epoch)
-    elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+    elif is_earliest:
         start = partition.log.start_offset
         listing.answers[key] = _found(index, start, _epoch_at(partition, start))
     elif timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
@@ -121,6 +127,11 @@ def _list(
     else:
         search = partition.log.timestamp_search(end)
         listing.searches.append(_Search(key, partition, timestamp, search))
+
+
+def _not_yet(version: int) -> ErrorCode:
+    known = version >= _OFFSET_NOT_AVAILABLE_FROM
+    return ErrorCode.offset_not_available if known else ErrorCode.leader_not_available
 
 
 def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -40,6 +40,15 @@ from barnabas.model.topics import INTERNAL_TOPICS, check_topic_name
 from barnabas.wire.shapes.metadata import MetadataRequest, MetadataResponse
 
 _IDS_FROM: Final = 12
+_NOT_YET: Final = frozenset(
+    {
+        ErrorCode.none,
+        ErrorCode.topic_already_exists,
+        ErrorCode.not_controller,
+        ErrorCode.request_timed_out,
+    }
+)
+"""What became of a creation after which the topic may be there at the client's next look."""
 
 _Wanted = str | uuid.UUID
 
@@ -116,7 +125,7 @@ def _topic(
     if wanted in image.topics:
         return _known(call, request, wanted)
     error = errors.get(wanted, ErrorCode.none)
-    if error in (ErrorCode.none, ErrorCode.topic_already_exists):
+    if error in _NOT_YET:
         error = _name_error(wanted) or ErrorCode.unknown_topic_or_partition
     return _without_partitions(error, wanted, None)
 

@@ -2,8 +2,8 @@
 
 Behaviour: each partition takes exactly one record batch (magic 2), checked and appended before
 the next request of the connection is looked at. acks=0 has no answer (an error closes the
-connection, so that the client notices); acks=1 and acks=all are answered when the batch is
-acknowledged: with one replica both mean the same. Topics that want their records looked into
+connection, so that the client notices); acks=1 is answered when the leader has the batch, acks=all
+when it is committed. Topics that want their records looked into
 (compacted, recompressed) have that done off the loop; later batches queue behind. A partition
 that is named twice is answered once, and the last of its records count. The internal topics
 take nothing from clients. Transactional batches need a transactional id, all of them the same
@@ -15,18 +15,22 @@ TRANSACTION_ABORTABLE. v12 adds partitions to transactions. v13 topic ids.
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from barnabas.api.context import Services, hosted_partition
+from barnabas.api.leader_hints import ELSEWHERE, endpoints_of, leader_of
 from barnabas.api.produce_append import (
     Appended,
     Outcome,
+    Unacknowledged,
     append_checked,
     append_now,
     defer,
     refused,
 )
 from barnabas.api.produce_lane import Lane, lane_for
+from barnabas.api.produce_promise import Promise
 from barnabas.api.produce_txn import Transaction, refusal_of_all
 from barnabas.log.validation import needs_records
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
@@ -34,6 +38,7 @@ from barnabas.model.topics import INTERNAL_TOPICS
 from barnabas.ports.exchange import Frames, Later, Peer, Reply
 from barnabas.replica.partition import Partition
 from barnabas.replica.service import HostedTopic
+from barnabas.wire.endpoints import NodeEndpoint
 from barnabas.wire.headers import RequestHeader, response_header
 from barnabas.wire.produce import (
     TOPIC_IDS_FROM,
@@ -49,7 +54,8 @@ from barnabas.wire.records.batch import TRANSACTIONAL
 from barnabas.wire.records.compression import ZSTD
 
 _ZSTD_FROM: Final = 7
-_ACKS: Final = (-1, 0, 1)
+_ALL: Final = -1
+_ACKS: Final = (_ALL, 0, 1)
 
 _Topic = tuple[str | None, bytes | None, list[Outcome]]
 
@@ -61,7 +67,7 @@ def handle(services: Services, peer: Peer, header: RequestHeader, frame: memoryv
         request = request._replace(topics=_each_once(request.topics))
     problem = refusal_of_all(request)
     if problem is not None:
-        return _refuse_all(header, request, problem)
+        return _refuse_all(services, header, request, problem)
     reply = _handle_parsed(services, header, request)
     peer.state = None
     _open_lane(services, peer, header, frame, request)
@@ -79,17 +85,37 @@ def handle_in_lane(
         name = lane.request.transactional_id
         transaction = None if name is None else Transaction(services, version, name)
         outcome = _append(
-            services, version, lane.partition, lane.index, records, now_ms, transaction
+            services,
+            version,
+            lane.partition,
+            lane.index,
+            records,
+            now_ms,
+            transaction,
+            everywhere=lane.request.acks == _ALL,
         )
         if type(outcome) is ProducePartitionResult:
             return [lane.answer(correlation_id, outcome)]
     except KafkaError as error:
         outcome = refused(lane.index, error, lane.partition, records)
+    encode = partial(_answer_in_lane, services, lane, correlation_id)
+    if isinstance(outcome, ProducePartitionResult):
+        return encode(outcome)
+    if isinstance(outcome, Unacknowledged):
+        timeout_s = max(lane.request.timeout_ms, 0) / 1000
+        return Later(Promise(outcome, timeout_s, encode).answer, overlaps=True)
     header = lane.header._replace(correlation_id=correlation_id)
     topics: list[_Topic] = [(lane.name, lane.topic_id, [outcome])]
-    if type(outcome) is ProducePartitionResult:
-        return _answer(header, lane.request, topics)
-    return Later(_answer_later(header, lane.request, topics), overlaps=True)
+    return Later(_answer_later(services, header, lane.request, topics), overlaps=True)
+
+
+def _answer_in_lane(
+    services: Services, lane: Lane, correlation_id: int, result: ProducePartitionResult
+) -> Frames | None:
+    if not result.error:
+        return [lane.answer(correlation_id, result)]
+    header = lane.header._replace(correlation_id=correlation_id)
+    return _answer(services, header, lane.request, [(lane.name, lane.topic_id, [result])])
 
 
 def _open_lane(
@@ -148,7 +174,16 @@ def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRe
             try:
                 _check_request(version, request, hosted)
                 partition = hosted_partition(hosted, index)
-                outcome = _append(services, version, partition, index, records, now_ms, transaction)
+                outcome = _append(
+                    services,
+                    version,
+                    partition,
+                    index,
+                    records,
+                    now_ms,
+                    transaction,
+                    everywhere=request.acks == _ALL,
+                )
             except KafkaError as error:
                 outcome = refused(index, error, partition, records)
             if type(outcome) is not ProducePartitionResult:
@@ -156,17 +191,20 @@ def _handle_parsed(services: Services, header: RequestHeader, request: ProduceRe
             outcomes.append(outcome)
         topics.append((name, topic_id, outcomes))
     if finished:
-        return _answer(header, request, topics)
+        return _answer(services, header, request, topics)
     # The frame is used again for the next request: what waits must not hold on to it.
-    return Later(_answer_later(header, request._replace(topics=[]), topics), overlaps=True)
+    bare = request._replace(topics=[])
+    return Later(_answer_later(services, header, bare, topics), overlaps=True)
 
 
-def _refuse_all(header: RequestHeader, request: ProduceRequest, error: KafkaError) -> Reply:
+def _refuse_all(
+    services: Services, header: RequestHeader, request: ProduceRequest, error: KafkaError
+) -> Reply:
     topics = [
         (name, topic_id, [refused(index, error) for index, _ in partitions])
         for name, topic_id, partitions in request.topics
     ]
-    return _answer(header, request, topics)
+    return _answer(services, header, request, topics)
 
 
 def _find(
@@ -195,6 +233,8 @@ def _append(
     records: memoryview | None,
     now_ms: int,
     transaction: Transaction | None,
+    *,
+    everywhere: bool,
 ) -> Outcome:
     """Append one partition's batch, now if that is possible."""
     if records is None:
@@ -208,17 +248,20 @@ def _append(
         if transaction is None:
             raise KafkaError(ErrorCode.transactional_id_authorization_failed)
         if transaction.must_wait(partition, batch):
-            return transaction.append(partition, index, records, batch)
+            return transaction.append(partition, index, records, batch, everywhere=everywhere)
         guard = transaction.guard
     plain = log.takes_batches_as_they_are or not needs_records(batch, log.config)
     if partition.deferred or not plain:
         copy = bytes(records[: batch.size])
-        return defer(partition, append_checked(services, partition, index, copy, batch, guard))
-    return append_now(partition, index, records, batch, now_ms, guard)
+        checked = append_checked(
+            services, partition, index, copy, batch, guard, everywhere=everywhere
+        )
+        return defer(partition, checked)
+    return append_now(partition, index, records, batch, now_ms, guard, everywhere=everywhere)
 
 
 async def _answer_later(
-    header: RequestHeader, request: ProduceRequest, topics: list[_Topic]
+    services: Services, header: RequestHeader, request: ProduceRequest, topics: list[_Topic]
 ) -> Frames | None:
     """Wait until every batch is acknowledged, or until the client's patience is over.
 
@@ -234,7 +277,7 @@ async def _answer_later(
     finally:
         for task in _deferred(topics):
             task.cancel()
-    return _answer(header, request, finished)
+    return _answer(services, header, request, finished)
 
 
 def _deferred(topics: list[_Topic]) -> "Iterator[asyncio.Task[Appended]]":
@@ -259,13 +302,37 @@ async def _finished(outcome: Outcome, deadline: float | None) -> ProducePartitio
     return result
 
 
-def _answer(header: RequestHeader, request: ProduceRequest, topics: list[Any]) -> Frames | None:
+def _answer(
+    services: Services, header: RequestHeader, request: ProduceRequest, topics: list[Any]
+) -> Frames | None:
     if request.acks == 0:
         _refuse_silently(topics)
         return None
     version = header.api_version
-    body = encode_produce_response(version, [ProduceTopicResult._make(topic) for topic in topics])
+    endpoints: list[NodeEndpoint] = []
+    if any(result.error in ELSEWHERE for _, _, results in topics for result in results):
+        topics = [_with_leaders(services, *topic) for topic in topics]
+        leaders = (result.current_leader for _, _, results in topics for result in results)
+        endpoints = endpoints_of(services, leaders)
+    results = [ProduceTopicResult._make(topic) for topic in topics]
+    body = encode_produce_response(version, results, node_endpoints=endpoints)
     return [response_header(header.api_key, version, header.correlation_id) + body]
+
+
+def _with_leaders(
+    services: Services,
+    name: str | None,
+    topic_id: bytes | None,
+    results: list[ProducePartitionResult],
+) -> _Topic:
+    image = services.cluster.image
+    told: list[Outcome] = [
+        each._replace(current_leader=leader_of(image, name, topic_id, each.index))
+        if each.error in ELSEWHERE
+        else each
+        for each in results
+    ]
+    return name, topic_id, told
 
 
 def _refuse_silently(topics: list[Any]) -> None:

@@ -1,7 +1,7 @@
 """One batch into one partition: at once, or in its turn behind those that have to wait."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -44,9 +44,14 @@ def append_now(
     batch: BatchHeader,
     now_ms: int,
     guard: VerificationGuard | None = None,
+    *,
+    everywhere: bool = True,
 ) -> Appended:
-    """Append a checked batch. Raises KafkaError."""
-    appended, acknowledged = partition.append(records, batch, now_ms, guard)
+    """Append a checked batch. Raises KafkaError.
+
+    `everywhere`: it is acknowledged when every replica in sync has it (acks=all).
+    """
+    appended, acknowledged = partition.append(records, batch, now_ms, guard, everywhere=everywhere)
     result = ProducePartitionResult(
         index, 0, appended.first_offset, appended.append_time_ms, partition.log.start_offset
     )
@@ -67,22 +72,42 @@ def _count_down(partition: Partition, _: "asyncio.Task[Appended]") -> None:
     partition.deferred -= 1
 
 
-async def append_checked(
+def append_checked(
     services: Services,
     partition: Partition,
     index: int,
     records: bytes,
     batch: BatchHeader,
     guard: VerificationGuard | None = None,
+    *,
+    everywhere: bool = True,
+) -> Coroutine[Any, Any, Appended]:
+    """Look into the records off the loop, then append; batches keep the order they came in, and go
+    into the log in the epoch they came in, or not at all."""
+    append = partial(append_now, partition, index, guard=guard, everywhere=everywhere)
+    return _append_checked(
+        services, partition, index, records, batch, partition.leader_epoch, append
+    )
+
+
+async def _append_checked(
+    services: Services,
+    partition: Partition,
+    index: int,
+    records: bytes,
+    batch: BatchHeader,
+    leader_epoch: int,
+    append: Callable[[memoryview, BatchHeader, int], Appended],
 ) -> Appended:
-    """Look into the records off the loop, then append; batches keep the order they came in."""
     try:
         async with partition.order:
             now_ms = services.clock.wall_ms()
             config = partition.log.config
             stored = await services.work.run(lambda: with_records(records, batch, config, now_ms))
+            if partition.leader_epoch != leader_epoch:
+                raise KafkaError(ErrorCode.not_leader_or_follower)
             view = memoryview(bytearray(stored))
-            return append_now(partition, index, view, parse_header(view), now_ms, guard)
+            return append(view, parse_header(view), now_ms)
     except KafkaError as error:
         return refused(index, error, partition, records)
 

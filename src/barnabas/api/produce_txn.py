@@ -100,6 +100,7 @@ class _Waiting(NamedTuple):
     leader_epoch: int
     earlier: "asyncio.Task[Appended] | None"
     """The batch of the same producer that was sent to the same partition before."""
+    everywhere: bool
 
 
 _Verdict = VerificationGuard | KafkaError | None
@@ -137,7 +138,13 @@ class Transaction:
         return self._adds or self._settings.verification
 
     def append(
-        self, partition: Partition, index: int, records: memoryview, batch: BatchHeader
+        self,
+        partition: Partition,
+        index: int,
+        records: memoryview,
+        batch: BatchHeader,
+        *,
+        everywhere: bool,
     ) -> "asyncio.Task[Appended]":
         """Append once the coordinator agrees, in the order of such calls."""
         loop = asyncio.get_running_loop()
@@ -145,7 +152,8 @@ class Transaction:
         key = partition, batch.producer_id
         copy = bytes(records[: batch.size])
         epoch = partition.leader_epoch
-        waiting = _Waiting(partition, index, copy, batch, epoch, verifying.get(key))
+        earlier = verifying.get(key)
+        waiting = _Waiting(partition, index, copy, batch, epoch, earlier, everywhere)
         self._waiting.append(waiting)
         if self._asked is None:
             # It begins when the whole request has been looked at, so it asks for all of it.
@@ -157,7 +165,7 @@ class Transaction:
     async def _append(
         self, asked: "asyncio.Task[dict[Partition, _Verdict]]", waiting: _Waiting
     ) -> Appended:
-        partition, index, records, batch, epoch, _ = waiting
+        partition, index, records, batch, epoch, _, everywhere = waiting
         verdict = (await asked)[partition]
         if isinstance(verdict, KafkaError):
             return refused(index, verdict)
@@ -165,11 +173,13 @@ class Transaction:
             self._require_leader(partition, epoch)
             log = partition.log
             if partition.deferred or needs_records(batch, log.config):
-                checked = append_checked(self._services, partition, index, records, batch, verdict)
+                checked = append_checked(
+                    self._services, partition, index, records, batch, verdict, everywhere=everywhere
+                )
                 return await defer(partition, checked)
             now_ms = self._services.clock.wall_ms()
             view = memoryview(bytearray(records))
-            return append_now(partition, index, view, batch, now_ms, verdict)
+            return append_now(partition, index, view, batch, now_ms, verdict, everywhere=everywhere)
         except KafkaError as error:
             return refused(index, error, partition, records)
 
@@ -207,7 +217,7 @@ class Transaction:
     async def _verdicts(self) -> dict[Partition, _Verdict]:
         verdicts: dict[Partition, _Verdict] = {}
         unknown: dict[TopicPartition, Partition] = {}
-        for partition, _, _, batch, _, _ in self._waiting:
+        for partition, _, _, batch, _, _, _ in self._waiting:
             try:
                 verdicts[partition] = self._guard(partition, batch)
                 if verdicts[partition] is not None:
@@ -237,7 +247,7 @@ class Transaction:
             partitions=partitions,
             transaction_version=BUMPED_TRANSACTIONS if self._adds else CLASSIC_TRANSACTIONS,
         )
-        coordinator = self._services.transactions
+        coordinator = self._services.enrolment
         try:
             if not self._adds:
                 verified = coordinator.verify_partitions(ask)

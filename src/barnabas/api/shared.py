@@ -60,10 +60,21 @@ def live_brokers(call: Call) -> Iterator[BrokerNode]:
     services = call.services
     for broker in services.cluster.image.brokers.values():
         if broker.id == services.node_id:
-            host, port = services.advertised(call.peer)
-            yield BrokerNode(broker.id, host, port, broker.rack)
+            yield here(call, broker)
         else:
             yield broker
+
+
+def here(call: Call, me: BrokerNode) -> BrokerNode:
+    """This broker, under the address by which the asking client reaches it."""
+    host, port = call.services.advertised(call.peer)
+    return BrokerNode(me.id, host, port, me.rack)
+
+
+def known_broker(call: Call, number: int) -> BrokerNode | None:
+    """A live broker by its number, where the asking client reaches it."""
+    node = call.services.cluster.image.brokers.get(number)
+    return here(call, node) if node is not None and number == call.services.node_id else node
 
 
 def leaderships(call: Call, topic: Topic) -> Iterator[Leadership]:
@@ -76,13 +87,18 @@ def leaderships(call: Call, topic: Topic) -> Iterator[Leadership]:
     hosted = services.replicas.by_name.get(topic.name)
     damaged = hosted.damaged if hosted is not None else {}
     opening = hosted if hosted is not None and hosted.has_opening else None
+    alive = services.cluster.image.brokers
     for index, state in enumerate(topic.partitions):
-        if index in damaged and state.leader == services.node_id:
-            yield Leadership(ErrorCode.leader_not_available, NO_LEADER, (services.node_id,))
-        elif state.leader == NO_LEADER or (opening is not None and opening.is_opening(index)):
-            yield Leadership(ErrorCode.leader_not_available, NO_LEADER, ())
+        is_here = state.leader == services.node_id
+        offline = tuple(each for each in state.replicas if each not in alive)
+        if index in damaged and services.node_id not in offline:
+            offline = (*offline, services.node_id)
+        is_opening = is_here and opening is not None and opening.is_opening(index)
+        is_damaged = is_here and index in damaged
+        if state.leader not in alive or is_opening or is_damaged:
+            yield Leadership(ErrorCode.leader_not_available, NO_LEADER, offline)
         else:
-            yield Leadership(ErrorCode.none, state.leader, ())
+            yield Leadership(ErrorCode.none, state.leader, offline)
 
 
 def check_broker_name(name: str, node_id: int) -> None:

@@ -151,7 +151,8 @@ async def _verified(
     services = call.services
     name = TopicPartition(CONSUMER_OFFSETS, services.groups.partition_of(request.group_id))
     partition = services.replicas.find(*name)
-    if partition is None:
+    if partition is None or not partition.leads:
+        # Before anything becomes part of the transaction, or is judged by what a follower knows.
         raise KafkaError(ErrorCode.not_coordinator)
     adds = call.version >= _ADDS_FROM
     if not adds and not services.cluster.image.config.transactions.verification:
@@ -168,14 +169,20 @@ async def _verified(
         partitions=(name,),
         transaction_version=BUMPED_TRANSACTIONS if adds else CLASSIC_TRANSACTIONS,
     )
+    epoch = partition.leader_epoch
     if adds:
-        added = services.transactions.add_partitions(ask)
+        added = services.enrolment.add_partitions(ask)
         if isinstance(added, asyncio.Future):
             await added
-        return guard
-    answer = services.transactions.verify_partitions(ask)
-    found = await answer if isinstance(answer, asyncio.Future) else answer
-    code = found.get(name, ErrorCode.none)
+        code = ErrorCode.none
+    else:
+        answer = services.enrolment.verify_partitions(ask)
+        found = await answer if isinstance(answer, asyncio.Future) else answer
+        code = found.get(name, ErrorCode.none)
+    if services.replicas.find(*name) is not partition or partition.leader_epoch != epoch:
+        # The guard went with the epoch it was given in. To be asked again, which is harmless:
+        # without a valid one the answer would be that the transaction is none, and that is fatal.
+        raise KafkaError(ErrorCode.not_coordinator)
     if code is not ErrorCode.none:
         raise KafkaError(code)
     return guard
