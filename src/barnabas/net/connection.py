@@ -37,7 +37,7 @@ class Host(Protocol):
     def leave(self, connection: "Connection") -> None:
         """An admitted connection is gone."""
 
-    def outlive(self, task: "asyncio.Task[Any]") -> None:
+    def outlive(self, task: "asyncio.Future[Any]") -> None:
         """Hold on to a task whose connection is gone until it is done."""
 
 
@@ -210,13 +210,14 @@ class Connection(asyncio.BufferedProtocol):
     # Answers that had to be waited for
 
     def _wait_for(self, later: Later) -> None:
-        task = self._host.loop.create_task(later.coroutine)
+        answer = later.coroutine
+        task = answer if isinstance(answer, asyncio.Future) else self._host.loop.create_task(answer)
         cancellable = later.overlaps or later.only_waits
         slot = self._outbox.reserve(task, overlaps=later.overlaps, cancellable=cancellable)
         self._exclusive = not later.overlaps
         task.add_done_callback(partial(self._finished, slot))
 
-    def _finished(self, slot: Slot, task: "asyncio.Task[Frames | None]") -> None:
+    def _finished(self, slot: Slot, task: "asyncio.Future[Frames | None]") -> None:
         if not slot.overlaps:
             self._exclusive = False
         if self._closing:
@@ -236,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._proceed()
 
-    def _log_late_failure(self, task: "asyncio.Task[Frames | None]") -> None:
+    def _log_late_failure(self, task: "asyncio.Future[Frames | None]") -> None:
         """Nobody is left to answer, but a failure of ours must still be seen."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, DecodeError):

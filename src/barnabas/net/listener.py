@@ -55,8 +55,9 @@ class Listener:
         self.dispatch = dispatch
         self.limits = limits or NetLimits()
         self._admission = Admission(self.limits)
-        self._connections: set[Connection] = set()
-        self._orphans: set[asyncio.Task[Any]] = set()
+        # (Dictionaries, because they keep an order that is the same in every run.)
+        self._connections: dict[Connection, None] = {}
+        self._orphans: dict[asyncio.Future[Any], None] = {}
         self._servers: list[asyncio.AbstractServer] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._settled = asyncio.Event()
@@ -80,7 +81,7 @@ class Listener:
         try:
             self._address = host, await self._bind(host, port)
         except OSError as error:
-            raise _bind_problem(host, port, error) from error
+            raise bind_problem(host, port, error) from error
         return self._address
 
     async def serve(self) -> None:
@@ -90,7 +91,7 @@ class Listener:
                 await server.start_serving()
         except OSError as error:
             self._close_servers()
-            raise _bind_problem(*self._address, error) from error
+            raise bind_problem(*self._address, error) from error
         self._schedule_sweep()
 
     async def _bind(self, host: str, port: int) -> int:
@@ -182,13 +183,13 @@ class Listener:
             self._refused += 1
             self.complaints.say("refused", f"Refused {remote[0]}:{remote[1]}: {refusal}.")
             return None
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._total += 1
         return self._total
 
     def leave(self, connection: Connection) -> None:
         """An admitted connection is gone; its traffic still counts."""
-        self._connections.remove(connection)
+        del self._connections[connection]
         self._admission.leave(connection.peer.remote[0])
         requests, bytes_in, bytes_out = connection.traffic
         self._past_requests += requests
@@ -196,13 +197,13 @@ class Listener:
         self._past_out += bytes_out
         self._settle()
 
-    def outlive(self, task: "asyncio.Task[Any]") -> None:
+    def outlive(self, task: "asyncio.Future[Any]") -> None:
         """Hold on to a task whose connection is gone: the loop itself would let go of it."""
-        self._orphans.add(task)
+        self._orphans[task] = None
         task.add_done_callback(self._orphan_done)
 
-    def _orphan_done(self, task: "asyncio.Task[Any]") -> None:
-        self._orphans.discard(task)
+    def _orphan_done(self, task: "asyncio.Future[Any]") -> None:
+        self._orphans.pop(task, None)
         self._settle()
 
     # Looking after them
@@ -230,7 +231,8 @@ class Listener:
         )
 
 
-def _bind_problem(host: str, port: int, error: OSError) -> BarnabasError:
+def bind_problem(host: str, port: int, error: OSError) -> BarnabasError:
+    """Why nobody can listen there, in a sentence."""
     if isinstance(error, socket.gaierror):
         return BarnabasError(f"host {host} can not be resolved: {error.strerror}")
     problem = _BIND_PROBLEMS.get(error.errno or 0, f"can not be opened: {error}")

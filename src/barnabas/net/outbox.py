@@ -23,7 +23,7 @@ class Slot:
 
     def __init__(
         self,
-        task: "asyncio.Task[Frames | None] | None",
+        task: "asyncio.Future[Frames | None] | None",
         *,
         overlaps: bool,
         cancellable: bool = False,
@@ -45,7 +45,7 @@ class Slot:
     def result(self) -> Frames | None:
         """The answer of a task that has ended well."""
         require(self.task is not None, "a slot without a task is ready from the start")
-        return cast("asyncio.Task[Frames | None]", self.task).result()
+        return cast("asyncio.Future[Frames | None]", self.task).result()
 
 
 class Outbox:
@@ -71,7 +71,7 @@ class Outbox:
         self._complete(slot, frames)
 
     def reserve(
-        self, task: "asyncio.Task[Frames | None]", *, overlaps: bool, cancellable: bool
+        self, task: "asyncio.Future[Frames | None]", *, overlaps: bool, cancellable: bool
     ) -> Slot:
         """Keep the latest request's place until `task` is done."""
         slot = Slot(task, overlaps=overlaps, cancellable=cancellable)
