@@ -179,7 +179,7 @@ class Machine:
             entropy=SimEntropy(self.lives),
             files=self.files,
             work=work,
-            open_coordination=lambda: EmbeddedCoordination(self.store),
+            open_coordination=lambda _: EmbeddedCoordination(self.store),
         )
         failures: list[str] = []
         named = {key.replace("_", "."): value for key, value in settings.items()}

@@ -82,7 +82,7 @@ def test_a_failed_sync_ends_the_process_with_an_error(monkeypatch: pytest.Monkey
             monkeypatch.setattr(MemoryFile, "sync", broken)
             answers.append(produce(link, "events"))
 
-    with pytest.raises(BarnabasError, match="stopped because syncing memory/events-0 failed"):
+    with pytest.raises(BarnabasError, match="The broker stopped: syncing memory/events-0 failed"):
         serve(config(log_flush_interval_messages="1"), memory=True, ready=in_background(use))
     assert answers == [ErrorCode.kafka_storage_error]
 

@@ -20,13 +20,15 @@ from barnabas.sim.loop import SimLoop, run
 from barnabas.sim.work import SimWork
 from barnabas.world.embedded import EmbeddedCoordination
 
+Store = Callable[[Callable[[str], None]], Coordination]
+
 
 def broker(
     loop: SimLoop,
     files: SimFiles,
     port: int,
     data: str = "data",
-    store: Callable[[], Coordination] = lambda: EmbeddedCoordination(":memory:"),
+    store: Store = lambda _: EmbeddedCoordination(":memory:"),
 ) -> Broker:
     outside = Outside(
         clock=SimClock(loop),
@@ -39,15 +41,18 @@ def broker(
     return Broker(config, outside, pytest.fail)
 
 
-def test_a_directory_in_use_is_refused_in_one_sentence() -> None:
+def test_a_directory_in_use_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    def store(_: object) -> Coordination:
+        return EmbeddedCoordination(str(tmp_path / "metadata.sqlite"))
+
     async def main(loop: SimLoop) -> None:
         files = SimFiles(1)
-        first = broker(loop, files, 9092)
+        first = broker(loop, files, 9092, store=store)
         await first.start()
         with pytest.raises(BarnabasError, match="data is in use by another broker: stop that one"):
             await broker(loop, files, 9093).start()
         await first.stop()
-        second = broker(loop, files, 9093)
+        second = broker(loop, files, 9093, store=store)
         await second.start()
         await second.stop()
 
@@ -55,7 +60,7 @@ def test_a_directory_in_use_is_refused_in_one_sentence() -> None:
 
 
 def test_a_taken_port_is_refused_and_leaves_the_directory_free(tmp_path: Path) -> None:
-    def store() -> Coordination:
+    def store(_: object) -> Coordination:
         return EmbeddedCoordination(str(tmp_path / "metadata.sqlite"))
 
     async def main(loop: SimLoop) -> None:
@@ -80,7 +85,7 @@ def test_a_store_that_can_not_be_opened_leaves_port_and_directory_free(tmp_path:
         files = SimFiles(1)
         with pytest.raises(BarnabasError, match="metadata store"):
             await broker(
-                loop, files, 9092, store=lambda: EmbeddedCoordination(str(damaged))
+                loop, files, 9092, store=lambda _: EmbeddedCoordination(str(damaged))
             ).start()
         second = broker(loop, files, 9092)
         await second.start()
@@ -116,7 +121,7 @@ def test_nobody_is_answered_before_the_logs_are_open(machine: Machine) -> None:
 
     async def main(loop: SimLoop) -> None:
         second = broker(
-            loop, machine.files, 9092, store=lambda: EmbeddedCoordination(machine.store)
+            loop, machine.files, 9092, store=lambda _: EmbeddedCoordination(machine.store)
         )
         starting = asyncio.ensure_future(second.start())
         await asyncio.sleep(0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from barnabas.broker.rest import Rest
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.log.cleaner.choosing import (
     Cleanable,
@@ -50,6 +51,10 @@ _LOOKED_AT_ONCE: Final = 256
 _NEVER: Final = 2**63 - 1
 
 
+def _nobody_mends(_partition: Partition, _what: str) -> None:
+    """It stays as it is."""
+
+
 class _Abandoned(Exception):  # noqa: N818 - nothing went wrong
     """The log is not to be cleaned any more."""
 
@@ -72,7 +77,9 @@ class Cleaning:
         entropy: Entropy,
         work: Work,
         config: Callable[[], BrokerConfig],
+        damaged: Callable[[Partition, str], object] = _nobody_mends,
     ) -> None:
+        """`damaged` is told of a partition whose log turns out to be."""
         self._replicas = replicas
         self._store = replicas.store
         self._files = replicas.store.files
@@ -80,7 +87,9 @@ class Cleaning:
         self._entropy = entropy
         self._work = work
         self._config = config
+        self._tell_damaged = damaged
         self._stopping = asyncio.Event()
+        self._rest = Rest()
         self._task: asyncio.Task[None] | None = None
         self._set_aside: dict[str, _SetAside] = {}
         self._unnamed: list[Swap] = []
@@ -94,6 +103,7 @@ class Cleaning:
     async def stop(self) -> None:
         """No more cleaning; a segment that is being put in gets to its place."""
         self._stopping.set()
+        self._rest.end()
         await self._work.stop_apart()
         if self._task is not None:
             await self._task
@@ -101,14 +111,16 @@ class Cleaning:
     async def _run(self) -> None:
         while not self._stopping.is_set():
             if not await self._try_next():
-                await self._rest()
+                await self._rest.take(partial(self._rest_s, self._clock.monotonic()))
 
-    async def _rest(self) -> None:
-        backoff_s = self._config().cleaner.backoff_ms / 1000
-        try:
-            await asyncio.wait_for(self._stopping.wait(), backoff_s)
-        except TimeoutError:
-            return
+    def reconfigured(self) -> None:
+        """Settings have changed: a rest may be over by the new ones."""
+        self._rest.end()
+
+    def _rest_s(self, since_s: float) -> float:
+        if self._stopping.is_set():
+            return 0.0
+        return since_s + self._config().cleaner.backoff_ms / 1000 - self._clock.monotonic()
 
     async def _try_next(self) -> bool:
         try:
@@ -193,6 +205,9 @@ class Cleaning:
             "until a restart" if is_damaged else f"for {RETRY_S:.0f} s",
             error,
         )
+        partition = self._replicas.find(*log.partition)
+        if is_damaged and partition is not None and partition.log is log:
+            self._tell_damaged(partition, str(error))
 
     def _forget_gone(self) -> None:
         now = self._clock.monotonic()
@@ -282,7 +297,7 @@ class Cleaning:
             if not put_in and self._files.exists(log.directory):
                 await self._work.run(swap.undo, Lane.CHORE)
         if put_in:
-            self._store.discard(log, swap.removal())
+            self._store.discard(log, swap.replaced, swap.removal())
             self._unnamed.append(swap)
             await self._name(swap)
         return put_in

@@ -141,7 +141,7 @@ class Housekeeping:
             for name in some:
                 partition = self._replicas.find(*name)
                 if partition is None or not self._may_need_sync(partition, now_ms):
-                    unsynced.discard(name)
+                    unsynced.pop(name, None)
             await asyncio.sleep(0)
 
     def _may_need_sync(self, partition: Partition, now_ms: int) -> bool:

@@ -72,8 +72,12 @@ class InternalLog:
             if found is not None and found.data:
                 return found.data
             following = partition.log.next_readable(following)
-        if partition.high_watermark < partition.log.end_offset:
-            raise KafkaError(ErrorCode.coordinator_load_in_progress, "its end is not committed")
+            if following is None:
+                committed = partition.committed(partition.log.end_offset)
+                if committed is not None:
+                    # A new leader: how much of what it has is committed, its followers will tell.
+                    await committed
+                    following = offset
         return memoryview(b"")
 
     def begin_segment(self, now_ms: int) -> None:

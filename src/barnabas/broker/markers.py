@@ -1,4 +1,4 @@
-"""Writes the ends of transactions into partitions, all of which this broker leads."""
+"""Writes the ends of transactions into the partitions that this broker leads."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -60,7 +60,10 @@ class PartitionMarkers:
         if hosted is not None and at.partition in hosted.damaged:
             raise KafkaError(ErrorCode.kafka_storage_error, hosted.damaged[at.partition])
         if partition is None:
-            raise KafkaError(ErrorCode.unknown_topic_or_partition)
+            exists = hosted is not None and hosted.exists(at.partition)
+            raise KafkaError(
+                ErrorCode.not_leader_or_follower if exists else ErrorCode.unknown_topic_or_partition
+            )
         _, committed = partition.append_marker(marker, self._clock.wall_ms())
         return committed
 

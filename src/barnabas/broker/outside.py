@@ -18,7 +18,8 @@ class Outside:
     entropy: Entropy
     files: Files
     work: Work
-    open_coordination: Callable[[], Coordination]
-    """Called once the data directory is locked: nobody else may have it open."""
+    open_coordination: Callable[[Callable[[str], None]], Coordination]
+    """Called once the data directory is locked: nobody else may have it open. What it is handed is
+    told, in a sentence, that the store is lost for good."""
     descriptors: int = 1 << 20
     """How many files and sockets the process may have open."""
