@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,6 +15,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.outside import Outside
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.model.errors import BarnabasError
+from barnabas.ports.coordination import Coordination
 from barnabas.ports.exchange import Address
 
 T = TypeVar("T")
@@ -25,11 +27,13 @@ _DESCRIPTORS_ENOUGH: Final = 1 << 20
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
+_ORPHAN_S: Final = 5.0
+"""How long a broker whose parent has died may take to stop in an orderly way."""
+
 
 def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
     """The real world; with `memory`, files and store live and die with the process."""
     from barnabas.world.clock import RealClock
-    from barnabas.world.embedded import EmbeddedCoordination
     from barnabas.world.entropy import RealEntropy
     from barnabas.world.work import ThreadWork
 
@@ -52,9 +56,45 @@ def real_outside(config: BrokerConfig, *, memory: bool) -> Outside:
         entropy=RealEntropy(),
         files=files,
         work=ThreadWork(processes=not memory),
-        open_coordination=lambda: EmbeddedCoordination(store),
+        open_coordination=lambda failed: _coordination(config, store, failed),
         descriptors=descriptors,
     )
+
+
+def _coordination(config: BrokerConfig, store: str, failed: Callable[[str], None]) -> Coordination:
+    """ZooKeeper where one is named; else a store of the broker's own."""
+    settings = config.cluster
+    if settings.zookeeper_connect is None:
+        from barnabas.world.embedded import EmbeddedCoordination
+
+        return EmbeddedCoordination(store)
+    try:
+        from barnabas.world.zookeeper import Tls, ZooKeeperCoordination, ZooKeeperOptions
+    except ImportError as error:
+        raise BarnabasError(
+            "A cluster needs kazoo, the client of ZooKeeper: pip install 'barnabas[cluster]'."
+        ) from error
+    if not _log.isEnabledFor(logging.DEBUG):
+        # What it tells, every second while nobody answers, is told by our own rooms, once.
+        logging.getLogger("kazoo").setLevel(logging.ERROR)
+    tls = None
+    if settings.zookeeper_tls:
+        if settings.zookeeper_ca_file is None:
+            raise BarnabasError(
+                "zookeeper.ssl.client.enable is true, and zookeeper.ssl.ca.file does not say by "
+                "which certificates ZooKeeper is known."
+            )
+        tls = Tls(
+            settings.zookeeper_ca_file, settings.zookeeper_cert_file, settings.zookeeper_key_file
+        )
+    options = ZooKeeperOptions(
+        connect=settings.zookeeper_connect,
+        session_timeout_s=settings.session_timeout_ms / 1000,
+        connect_timeout_s=settings.connection_timeout_ms / 1000,
+        auth=settings.zookeeper_auth,
+        tls=tls,
+    )
+    return ZooKeeperCoordination(options, failed)
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -76,12 +116,14 @@ class _Ending:
         self.asked.set()
 
 
-async def _serve(config: BrokerConfig, memory: bool, ready: Callable[[Address], None]) -> None:
+async def _serve(
+    config: BrokerConfig, memory: bool, ready: Callable[[Address], None], parent: int | None
+) -> None:
     ending = _Ending(asyncio.Event())
-    with _stopped_by_signals(ending.asked):
+    with _stopped_by_signals(ending.asked), _stopped_with(parent, ending.asked):
         await _serve_until(ending, config, memory, ready)
     if ending.error is not None:
-        raise BarnabasError(f"the broker stopped because {ending.error}")
+        raise BarnabasError(f"The broker stopped: {ending.error}")
 
 
 async def _serve_until(
@@ -131,6 +173,33 @@ def _stopped_by_signals(asked: asyncio.Event) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
+@contextmanager
+def _stopped_with(parent: int | None, asked: asyncio.Event) -> Iterator[None]:
+    """The end of the pipe `parent` means that whoever started us is gone: nothing may outlive it.
+
+    What we need may go as well, at the same moment, so an orderly stop gets some seconds only.
+    """
+    if parent is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    pipe = parent
+
+    def look() -> None:
+        if os.read(pipe, 4096):
+            return
+        loop.remove_reader(pipe)
+        _log.warning("Whoever started this broker is gone, so it stops.")
+        asked.set()
+        loop.call_later(_ORPHAN_S, os._exit, 1)
+
+    loop.add_reader(pipe, look)
+    try:
+        yield
+    finally:
+        loop.remove_reader(pipe)
+
+
 async def _unless_asked_to_stop(start: Coroutine[Any, Any, T], asked: asyncio.Event) -> T | None:
     """The result of `start`, or None when a signal came first: recovery can take long."""
     starting = asyncio.ensure_future(start)
@@ -144,10 +213,19 @@ async def _unless_asked_to_stop(start: Coroutine[Any, Any, T], asked: asyncio.Ev
     return None
 
 
-def serve(config: BrokerConfig, *, memory: bool, ready: Callable[[Address], None]) -> None:
-    """Run a broker until SIGINT or SIGTERM. Raises BarnabasError when it can not go on."""
+def serve(
+    config: BrokerConfig,
+    *,
+    memory: bool,
+    ready: Callable[[Address], None],
+    parent: int | None = None,
+) -> None:
+    """Run a broker until SIGINT or SIGTERM. Raises BarnabasError when it can not go on.
+
+    `parent` is the reading end of a pipe: when the other end closes, the broker stops as well.
+    """
     raise_descriptor_limit()
-    run_on_fast_loop(_serve(config, memory, ready))
+    run_on_fast_loop(_serve(config, memory, ready, parent))
 
 
 def raise_descriptor_limit() -> None:

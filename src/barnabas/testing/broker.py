@@ -31,7 +31,7 @@ class Broker:
         self._data = None if data is None else str(data)
         self._temporary: str | None = None
         self._listener = f"PLAINTEXT://{host}:{port}"
-        self._config = {key: _text(value) for key, value in (config or {}).items()}
+        self._config = {key: text_of(value) for key, value in (config or {}).items()}
         self._thread: BrokerThread | None = None
 
     def start(self) -> Self:
@@ -94,5 +94,6 @@ class Broker:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value as configuration files have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

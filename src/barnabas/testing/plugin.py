@@ -1,4 +1,5 @@
-"""The pytest plugin: `barnabas_broker` is a broker in memory, `barnabas_disk_broker` one on disk.
+"""The pytest plugin: `barnabas_broker` is a broker in memory, `barnabas_disk_broker` one on disk,
+`barnabas_cluster` three of them on a ZooKeeper.
 
 Loaded by every pytest session where Barnabas is installed, so nothing heavy is imported here.
 """
@@ -12,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from barnabas.testing.broker import Broker
+    from barnabas.testing.cluster import Cluster
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,12 @@ def barnabas_disk_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
 
     with Broker(memory=False, data=tmp_path_factory.mktemp("barnabas")) as broker:
         yield broker
+
+
+@pytest.fixture
+def barnabas_cluster() -> Iterator[Cluster]:
+    """A fresh cluster of three brokers for each test; `kill` and `start` them. Needs Java."""
+    from barnabas.testing.cluster import Cluster
+
+    with Cluster(brokers=3) as cluster:
+        yield cluster
