@@ -106,7 +106,7 @@ def _sync_job_without_names(patch: pytest.MonkeyPatch) -> None:
         job = honest(self)
         if job is None:
             return None
-        run, files = job.run, type(self._files)
+        run, files = job.run, type(self.files)
 
         def run_without_names() -> None:
             with pytest.MonkeyPatch.context() as inner:

@@ -78,6 +78,7 @@ def test_assignments_and_subscriptions() -> None:
         ({"value": ["send"]}, "'send' is no step of txn"),
         ({"value": [[]]}, r"\[\] is no step of txn"),
         ({"value": [["fly", "t", 0]]}, "is no step of txn"),
+        ({"value": [[["send"], "t", 0, "v"]]}, "is no step of txn"),
         ({"value": [["send", "t", 0]]}, "has 3 parts, not 4 to 6"),
         ({"value": [["send", "t", "0", "v"]]}, "a partition is a number"),
         ({"value": [["send", "t", 0, 7]]}, "a value is a text, not 7"),

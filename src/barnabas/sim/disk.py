@@ -168,6 +168,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.root = Folder()
+        self.power_losses = 0
         self._pending: list[Change] = []
 
     def change(self, *settings: tuple[Folder, str, Inode | Folder | None]) -> None:
@@ -185,6 +186,7 @@ class Disk:
 
     def lose_power(self, chance: random.Random) -> None:
         """Choose one of the states the medium may be in, for names and for bytes."""
+        self.power_losses += 1
         for chain in self._chains():
             self._settle(chain[: chance.randint(0, len(chain))])
         self._pending.clear()

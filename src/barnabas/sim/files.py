@@ -135,7 +135,7 @@ class SimFile:
         if last:
             self._machine.go_down()
         if fits < whole:
-            raise _error(errno.ENOSPC, self._path)
+            raise _error(ERRNO["write"], self._path)
 
     def size(self) -> int:
         """The length of the file now."""
@@ -259,6 +259,13 @@ class SimFiles:
         inode.flip_bit(position, chance.randrange(8))
         return position
 
+    def peek(self, path: str) -> bytearray:
+        """What a file holds, without anybody noticing that it was read: for invariants."""
+        found = self._find(path)
+        if isinstance(found, Folder):
+            raise _error(errno.EISDIR, path)
+        return found.seen
+
     def _successor(self) -> "SimFiles":
         old = self._machine
         old.alive = False
@@ -379,6 +386,18 @@ class SimFiles:
         self._machine.begin("free_bytes", path)
         self._find(path)
         return self._machine.room()
+
+    def total_bytes(self, path: str) -> int:
+        """Room on the disk."""
+        self._machine.begin("total_bytes", path)
+        self._find(path)
+        return self._machine.disk_bytes_max or _UNLIMITED_FREE_BYTES
+
+    def boot(self, path: str) -> str:
+        """Another one after each power loss."""
+        self._machine.begin("boot", path)
+        self._find(path)
+        return f"boot {self._machine.disk.power_losses}"
 
     # Names.
 

@@ -6,20 +6,27 @@ holds here too: callbacks run in the order they were scheduled, timers not befor
 """
 
 import asyncio
+import heapq
 import random
 import socket
 import weakref
 from asyncio.base_events import BaseEventLoop
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from barnabas.sim.network import SimNetwork, SimServer
+from barnabas.sim.process import Process, current_process, process_of
 from barnabas.sim.trace import Trace
 
 T = TypeVar("T")
 
 SPINS_MAX = 100_000
 """Turns of the loop at one moment of virtual time; more is a loop that never waits."""
+
+
+_CLOSINGS_MAX = 100
+"""How often a coroutine may wait again while it is being ended."""
 
 
 class DeadlockError(Exception):
@@ -34,21 +41,17 @@ class UnhandledError(Exception):
     """Exceptions that nobody caught: in a callback, a protocol, or a task nobody awaited."""
 
 
-class _Jump:
-    """Stands where the loop's selector would be, and moves time instead of waiting."""
-
-    def __init__(self, loop: "SimLoop") -> None:
-        self._loop = weakref.ref(loop)
-
-    def select(self, timeout: float | None) -> Sequence[object]:
-        loop = self._loop()
-        if loop is not None:
-            loop.advance(timeout)
-        return ()
-
-
 class SimLoop(BaseEventLoop):
-    """Virtual time and an in-memory network, from one seed."""
+    """Virtual time and an in-memory network, from one seed.
+
+    An *event* is one callback that the loop runs: a step of a task, a timer that has come, a
+    delivery of bytes. Cancelled callbacks, and those of processes that stand still or are dead,
+    are none.
+    """
+
+    _ready: "deque[asyncio.Handle]"
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self, seed: int | str, *, spins_max: int = SPINS_MAX) -> None:
         super().__init__()
@@ -59,12 +62,16 @@ class SimLoop(BaseEventLoop):
         self._now = 0.0
         self._spins = 0
         self._spins_max = spins_max
-        self._selector = _Jump(self)
         # The base asks the real clock how coarse it is; ours is as fine as floats are.
         self._clock_resolution = 1e-9
         self._tasks_made = 0
         self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]]
         self._tasks = weakref.WeakValueDictionary()
+        self._owners: dict[int, Process] = {}
+        self.events = 0
+        """How many callbacks were run."""
+        self.after_event: Callable[[Process | None], None] | None = None
+        """Called after each of them, with the process it belonged to."""
         self.set_exception_handler(lambda _loop, context: self.unhandled.append(context))
 
     def time(self) -> float:
@@ -96,7 +103,65 @@ class SimLoop(BaseEventLoop):
         task: asyncio.Task[T] = super().create_task(coro, **options)
         self._tasks_made += 1
         self._tasks[self._tasks_made] = task
+        owner = current_process()
+        if owner is not None:
+            self._owners[self._tasks_made] = owner
         return task
+
+    def kill(self, process: Process) -> None:
+        """Nothing of a process runs any more: no callback, no `finally`, no timer."""
+        tasks = list(self._tasks.items())
+        process.die([task for number, task in tasks if self._owners.get(number) is process])
+        living = {number for number, _ in tasks}
+        self._owners = {n: p for n, p in self._owners.items() if n in living and p is not process}
+
+    def forget(self) -> None:
+        """The simulation is over: end every coroutine here and now, whatever it says to that."""
+        self._ready.clear()
+        self._scheduled.clear()
+        self.set_exception_handler(lambda _loop, _context: None)
+        while left := self.pending_tasks():
+            for task in left:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task.get_coro())  # type: ignore[arg-type]
+            self._tasks = weakref.WeakValueDictionary(
+                {n: task for n, task in self._tasks.items() if task not in left}
+            )
+        self._ready.clear()
+        self._scheduled.clear()
+
+    def resume(self, process: Process) -> None:
+        """A paused process goes on."""
+        process.resume(self._ready)
+
+    def _run_once(self) -> None:
+        """As asyncio's, with the clock set instead of waited for, and each callback counted."""
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+        if ready or self._stopping:
+            self.advance(0)
+        else:
+            self.advance(max(0.0, scheduled[0].when() - self._now) if scheduled else None)
+        due = self._now + self._clock_resolution
+        while scheduled and scheduled[0].when() < due:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        for _ in range(len(ready)):
+            self._run(ready.popleft())
+
+    def _run(self, handle: asyncio.Handle) -> None:
+        if handle._cancelled:
+            return
+        process = process_of(handle)
+        if process is not None and process.stopped:
+            process.hold(handle)
+            return
+        self.events += 1
+        handle._run()
+        if self.after_event is not None:
+            self.after_event(process)
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, **options: Any
@@ -158,6 +223,20 @@ class SimLoop(BaseEventLoop):
 
     def _stuck(self) -> str:
         return "; ".join(_describe(self.pending_tasks())) or "no tasks"
+
+
+class _OverError(BaseException):
+    """Raised where a coroutine waits when the simulation is over."""
+
+
+def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """End a coroutine that waits; where it waits again in a `finally`, end that too. (Python's own
+    `close` leaves those that wait again to the garbage collector, which complains.)"""
+    for _ in range(_CLOSINGS_MAX):
+        try:
+            coroutine.throw(_OverError())
+        except BaseException:  # noqa: BLE001 - nobody is there to hear it
+            return
 
 
 def _describe(tasks: Sequence["asyncio.Task[Any]"]) -> Iterator[str]:

@@ -3,9 +3,10 @@
 Code runs on the machine named by `on_machine()`; tasks and connections started there stay there.
 "localhost" and "127.0.0.1" mean the machine one is on; any other host name is a machine's name.
 There is no IPv6.
-Possible faults: any latency, any segmentation, a connection that breaks at any segment
-(`break_chance`, `break_all`), two machines that can not reach each other for a while (`cut`,
-`heal`: bytes wait, connects time out), and a machine whose process dies (`kill_machine`).
+Possible faults: any latency (`delays`), any segmentation, a connection that breaks at any segment
+(`break_chance`, `break_all`), two machines that can not reach each other for a while, or one the
+other (`cut`, `heal`: bytes wait, connects time out), a machine whose process dies
+(`kill_machine`), and one without power (`unplug`, `plug`), of which nobody hears anything.
 """
 
 import asyncio
@@ -27,6 +28,9 @@ _FIRST_FREE_PORT: Final = 49_152
 
 _machine: contextvars.ContextVar[str] = contextvars.ContextVar("machine", default="localhost")
 
+NOWHERE: Final = contextvars.Context()
+"""What happens between machines belongs to no process: bytes travel on without their sender."""
+
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
@@ -47,23 +51,30 @@ class SimNetwork:
         self, loop: asyncio.AbstractEventLoop, chance: random.Random, trace: Trace
     ) -> None:
         self.random = chance
+        self.nowhere = NOWHERE.copy()
         self.break_chance = 0.0
         """How likely a segment's arrival is the moment its connection breaks."""
         self._loop = loop
         self._trace = trace
         self._listeners: dict[tuple[str, int], SimServer] = {}
         self._connections: dict[SimTransport, SimTransport] = {}
-        self._cuts: set[frozenset[str]] = set()
+        self.delays: dict[frozenset[str], float] = {}
+        """By how many seconds, at most, what two machines send each other is later than usual."""
+        self._cuts: set[tuple[str, str]] = set()
+        self._unplugged: set[str] = set()
         self._heals: list[asyncio.Future[None]] = []
         self._next_port = _FIRST_FREE_PORT
 
     # Chance.
 
-    def latency(self) -> float:
+    def latency(self, one: str = "", other: str = "") -> float:
         """Seconds until something arrives: mostly short, now and then a retransmission."""
+        extra = 0.0
+        if self.delays:
+            extra = self.random.uniform(0, self.delays.get(frozenset((one, other)), 0.0))
         if self.random.random() < 0.01:
-            return self.random.uniform(0.01, 0.4)
-        return self.random.uniform(0.00005, 0.002)
+            return extra + self.random.uniform(0.01, 0.4)
+        return extra + self.random.uniform(0.00005, 0.002)
 
     def segment_bytes(self) -> int:
         """How much travels in one piece: mostly a lot, sometimes a packet, sometimes a sliver."""
@@ -87,15 +98,52 @@ class SimNetwork:
             if machine is None or machine in (client.machine, server.machine):
                 self._break(client)
 
-    def cut(self, one: str, other: str) -> None:
-        """From now on the two machines can not reach each other."""
-        self._trace.note(f"cut {one} {other}")
-        self._cuts.add(frozenset((one, other)))
+    def cut(self, one: str, other: str, *, both: bool = True) -> None:
+        """From now on nothing of the one reaches the other; `both`: and the other way round."""
+        self._trace.note(f"cut {one} {other} {both}")
+        self._cuts.add((one, other))
+        if both:
+            self._cuts.add((other, one))
 
     def heal(self, one: str, other: str) -> None:
         """They can again, and what waited travels on."""
         self._trace.note(f"heal {one} {other}")
-        self._cuts.discard(frozenset((one, other)))
+        self._cuts -= {(one, other), (other, one)}
+        self._travel_on()
+
+    def is_cut(self, one: str, other: str) -> bool:
+        """Whether what the one sends does not reach the other now."""
+        if not self._cuts and not self._unplugged:
+            return False
+        down = self._unplugged
+        return (one, other) in self._cuts or one in down or other in down
+
+    def unplug(self, machine: str) -> None:
+        """A machine loses power: nobody is told, and whatever is sent to it waits."""
+        self._trace.note(f"unplug {machine}")
+        self._unplugged.add(machine)
+        self._end_process(machine)
+
+    def plug(self, machine: str) -> None:
+        """It is there again: who still believes in an old connection learns better."""
+        self._trace.note(f"plug {machine}")
+        self._unplugged.discard(machine)
+        self._travel_on()
+
+    def kill_machine(self, name: str) -> None:
+        """The process on a machine dies: its peers see resets, its own protocols nothing."""
+        self._trace.note(f"kill {name}")
+        self._end_process(name)
+
+    def _end_process(self, name: str) -> None:
+        for place in [place for place in self._listeners if place[0] == name]:
+            self._listeners[place].close()
+        for ends in list(self._connections.items()):
+            for end in ends:
+                if end.machine == name:
+                    end.mute()
+
+    def _travel_on(self) -> None:
         for client, server in self._connections.items():
             client.travel_on()
             server.travel_on()
@@ -103,20 +151,6 @@ class SimNetwork:
         for waiting in heals:
             if not waiting.done():
                 waiting.set_result(None)
-
-    def is_cut(self, one: str, other: str) -> bool:
-        """Whether the two can not reach each other now."""
-        return frozenset((one, other)) in self._cuts
-
-    def kill_machine(self, name: str) -> None:
-        """The process on a machine dies: its peers see resets, its own protocols nothing."""
-        self._trace.note(f"kill {name}")
-        for place in [place for place in self._listeners if place[0] == name]:
-            self._listeners[place].close()
-        for ends in list(self._connections.items()):
-            for end in ends:
-                if end.machine == name:
-                    end.mute()
 
     # Connecting.
 
@@ -128,8 +162,8 @@ class SimNetwork:
         there = here if host in _LOOPBACK else host
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
-                await asyncio.sleep(self.latency())
-                while self.is_cut(here, there):
+                await asyncio.sleep(self.latency(here, there))
+                while self.is_cut(here, there) or self.is_cut(there, here):
                     waiting = self._loop.create_future()
                     self._heals.append(waiting)
                     await waiting
@@ -187,7 +221,8 @@ class SimNetwork:
         return client, server
 
     def _forget_if_over(self, client: SimTransport) -> None:
-        if client.lost and self._connections[client].lost:
+        server = self._connections.get(client)
+        if client.lost and server is not None and server.lost:
             del self._connections[client]
 
     def server_end_lost(self, end: SimTransport) -> None:

@@ -84,7 +84,7 @@ class SimTransport(asyncio.Transport):
         """Carry what is on the way, now that the machines can reach each other again."""
         if self._travelling and self._timer is None:
             due = max(self._travelling[0][0], self._loop.time())
-            self._timer = self._loop.call_at(due, self._land)
+            self._timer = self._loop.call_at(due, self._land, context=self._network.nowhere)
 
     def reset(self) -> None:
         """The connection breaks for this end: what it had not read and not sent is gone."""
@@ -210,9 +210,12 @@ class SimTransport(asyncio.Transport):
         if self._closing and not self._lost:
             self._lose(None)
 
+    def _latency(self) -> float:
+        return self._network.latency(self.machine, self._other().machine)
+
     def _depart(self, item: bytes | _End | _Reset) -> None:
         # Only the first has a timer, so nothing overtakes: the others wait for those before them.
-        self._travelling.append((self._loop.time() + self._network.latency(), item))
+        self._travelling.append((self._loop.time() + self._latency(), item))
         if not self._network.is_cut(self.machine, self._other().machine):
             self.travel_on()
 
@@ -298,7 +301,7 @@ class SimTransport(asyncio.Transport):
             self._stream_protocol().data_received(data)
         other = self._other()
         if other._outgoing:
-            later = self._network.latency()
+            later = self._latency()
             self._loop.call_later(later, other._window_opened, context=other._context)
 
     def _stream_protocol(self) -> asyncio.Protocol:
@@ -316,7 +319,10 @@ class SimTransport(asyncio.Transport):
 
     def _lose(self, error: Exception | None) -> None:
         self._lost = True
-        self._loop.call_soon(self._say_lost, error, context=self._context)
+        if self._muted:
+            self._say_lost(error)
+        else:
+            self._loop.call_soon(self._say_lost, error, context=self._context)
 
     def _say_lost(self, error: Exception | None) -> None:
         if self._protocol is not None and not self._muted:

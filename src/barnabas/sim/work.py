@@ -22,7 +22,16 @@ _STALL_CHANCE = 0.01
 class SimWork:
     """Runs jobs on the simulated loop, after a delay drawn from the seed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seed: int | str) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seed: int | str,
+        *,
+        stall_chance: float = _STALL_CHANCE,
+    ) -> None:
+        self.slower_s = 0.0
+        """By how much, at most, each job takes longer than usual."""
+        self._stall_chance = stall_chance
         self._loop = loop
         self._random = random.Random(f"{seed}/work")
         self._waiting: dict[int, _Job] = {}
@@ -35,7 +44,8 @@ class SimWork:
         if self._closed:
             raise RuntimeError("no work can be submitted: it was closed")
         future: asyncio.Future[T] = self._loop.create_future()
-        longest = STALL_S_MAX if self._random.random() < _STALL_CHANCE else DELAY_S_MAX
+        longest = STALL_S_MAX if self._random.random() < self._stall_chance else DELAY_S_MAX
+        longest += self.slower_s
         number = self._started = self._started + 1
         timer = self._loop.call_later(self._random.uniform(0, longest), self._perform, number)
         self._waiting[number] = _Job(job, future, timer)

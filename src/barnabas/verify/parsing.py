@@ -141,9 +141,10 @@ def _steps(function: Function, value: Any) -> tuple[Step, ...]:
     allowed = _STEPS[function]
     steps: list[Step] = []
     for step in value:
-        if type(step) is not list or not step or step[0] not in allowed:
+        name = step[0] if type(step) is list and step else None
+        if type(name) is not str or name not in allowed:
             raise _WrongError(f"{_shown(step)} is no step of {function}")
-        steps.append(_READERS[step[0]](step))
+        steps.append(_READERS[name](step))
     return tuple(steps)
 
 
