@@ -400,4 +400,7 @@ def _time_limits(
         # Otherwise librdkafka (2.16) can wait for ever for offsets to be taken: after a restart it
         # forgets the broker that it has just sent them to.
         "metadata.recovery.strategy": "none",
+        # It also waits for a coordinator that was restarted until some connection comes or goes
+        # (its issue 5511): while it waits all are idle, and so one goes.
+        "connections.max.idle.ms": 10_000,
     }

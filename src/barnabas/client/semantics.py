@@ -107,6 +107,8 @@ class AtLeastOnce(Unshared):
         self._handed: dict[TopicPartition, tuple[int, int]] = {}
         """First offset given out and not known to be done, and the one after the last."""
         self._done: dict[TopicPartition, int] = {}
+        self._sent: dict[TopicPartition, int] = {}
+        """Commits that nobody waited for: whether they were taken is not known."""
         self._done_count = 0
         self._handed_count = 0
         self._committed_at = time.monotonic()
@@ -173,12 +175,15 @@ class AtLeastOnce(Unshared):
         return firsts
 
     def finish(self) -> None:
-        self._send_last(self._intake.take_failed() | self._done)
+        self._send_last(self._intake.take_failed() | self._sent | self._done)
         self._done = {}
 
     def leaving(self, places: Collection[TopicPartition], *, lost: bool) -> None:
-        going = {place: self._done.pop(place) for place in places if place in self._done}
+        known = self._sent | self._done
+        going = {place: known[place] for place in places if place in known}
         for place in places:
+            self._done.pop(place, None)
+            self._sent.pop(place, None)
             self._handed.pop(place, None)
         if not lost:
             self._send_last(going)
@@ -186,6 +191,11 @@ class AtLeastOnce(Unshared):
     def _send(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
         self._committed_at = time.monotonic()
         self._intake.commit(offsets, wait=wait)
+        if not wait:
+            self._sent |= offsets
+            return
+        for place in offsets:
+            self._sent.pop(place, None)
 
     def _send_last(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit and wait; when the group has moved on, the messages are delivered again."""
