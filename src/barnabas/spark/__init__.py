@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from barnabas.spark.sessions import session, settings_for_jobs
     from barnabas.spark.standalone import StandaloneCluster
+    from barnabas.spark.stream_starts import allow_starts_at_once
     from barnabas.spark.supervisor import keep_running
     from barnabas.spark.to_topic import to_topic
 
-__all__ = ["StandaloneCluster", "keep_running", "session", "settings_for_jobs", "to_topic"]
+__all__ = [
+    "StandaloneCluster",
+    "allow_starts_at_once",
+    "keep_running",
+    "session",
+    "settings_for_jobs",
+    "to_topic",
+]
 
 _HOMES: Final = {
     "StandaloneCluster": "standalone",
+    "allow_starts_at_once": "stream_starts",
     "keep_running": "supervisor",
     "session": "sessions",
     "settings_for_jobs": "sessions",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from barnabas.spark.source.options import SourceOptions
 
-_ENDS = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
-
 
 class BarnabasDataSource(DataSource):
     """Topics of a Barnabas, or of any other Kafka, as DataFrames; and DataFrames into topics."""
@@ -33,11 +31,11 @@ class BarnabasDataSource(DataSource):
 
     def schema(self) -> "StructType":
         """The official connector's, as far as `columns` and `includeHeaders` ask for it."""
-        from barnabas.spark.source.options import parse, schema_of
+        from barnabas.spark.source.options import BATCH_ONLY, parse, schema_of
 
         # Whether it is for a batch or for a stream is not told here. Only options of batches
         # are refused to streams, so one of them gives it away.
-        streaming = not any(end in self.options for end in _ENDS)
+        streaming = not any(name in self.options for name in BATCH_ONLY)
         return schema_of(parse(self.options, streaming=streaming))
 
     def reader(self, schema: "StructType") -> DataSourceReader:

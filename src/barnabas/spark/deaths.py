@@ -14,9 +14,31 @@ _PYTHON: Final = re.compile(
     re.MULTILINE,
 )
 _PREFIX: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+_CALL: Final = re.compile(
+    r"^An error occurred while calling \S+(?:\s+:| Trace:)\s+(?:[a-z][\w.]*\.[A-Z]\w*: )?"
+)
+"""Before what Java says of an error that Spark has no name for."""
+_UNANSWERED: Final = re.compile(
+    r"(?:py4j\.protocol\.Py4JError: )?An error occurred while calling \S+"
+    r"|py4j\.protocol\.Py4JNetworkError(?:: .*)?"
+)
+"""All that py4j says when Java ends, or a line to it is cut, before a call is answered."""
+_JAVA_ENDED: Final = (
+    "Spark's Java did not answer: it ended, or was ended, in the midst of a call. If it does so "
+    "again, look into Spark's log, and whether the machine has enough memory."
+)
+_LATE: Final = "Python worker failed to connect back"
+_TOO_BUSY: Final = (
+    "A Python worker was not there after 10 s, which is as long as Spark waits: "
+    "the machine is too busy, or short of memory."
+)
 _SUFFIX: Final = re.compile(r"\s*SQLSTATE: \w+")
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.[A-Z0-9_.]+)?\]")
-_ENDS: Final = ("\n=== Streaming Query ===", "\n\nJVM stacktrace:", "\n\nDriver stacktrace:")
+_PLAN: Final = re.compile(
+    r"\n=== Streaming Query ===|(?<=SQLSTATE: \w{5});(?: line \d+ pos \d+;)?\n"
+)
+"""From here on there is what a query would do, errors that it would raise included."""
+_ENDS: Final = ("\n\nJVM stacktrace:", "\n\nDriver stacktrace:")
 _SENTENCE_CHARS_MAX: Final = 400
 
 _NEEDS_CHANGE: Final = frozenset(
@@ -60,12 +82,16 @@ def sentence_of(error: BaseException) -> str:
     ours = job_error(error)
     if ours is not None:
         return str(ours)
-    text = _SUFFIX.sub("", _PREFIX.sub("", _text(error)))
+    text = _SUFFIX.sub("", _CALL.sub("", _PREFIX.sub("", _text(error))))
     for end in _ENDS:
         text = text.partition(end)[0]
     raised = _PYTHON.findall(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = raised[-1] if raised else (lines[0] if lines else type(error).__name__)
+    if _UNANSWERED.fullmatch(line) or isinstance(error, spark_errors()[2]):
+        return _JAVA_ENDED
+    if line.startswith(_LATE):
+        return _TOO_BUSY
     if len(line) > _SENTENCE_CHARS_MAX:
         line = f"{line[:_SENTENCE_CHARS_MAX]}…"
     return line if line.endswith((".", "…", "!")) else f"{line}."
@@ -90,7 +116,9 @@ def spark_is_gone(error: BaseException) -> bool:
     if isinstance(error, network | ConnectionError):
         return True
     is_spark = isinstance(error, java) or type(error).__module__.startswith("pyspark.")
-    return is_spark and any(sign in _text(error) for sign in _SPARK_IS_GONE)
+    text = _text(error).strip()
+    is_unanswered = _UNANSWERED.fullmatch(text) is not None
+    return is_spark and (is_unanswered or any(sign in text for sign in _SPARK_IS_GONE))
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -104,9 +132,17 @@ def spark_errors() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JError, Py4JNetworkError, ConnectionError, SparkJobError
 
 
+def said_by(error: BaseException) -> str:
+    """The text of any error. Java's own ask Java for theirs, which may be gone by now."""
+    try:
+        return str(error)
+    except spark_errors():
+        return str(getattr(error, "errmsg", "") or type(error).__name__)
+
+
 def _text(error: BaseException) -> str:
     # A captured error has its message apart from Java's trace.
-    return str(getattr(error, "_desc", None) or error)
+    return _PLAN.split(str(getattr(error, "_desc", None) or said_by(error)), 1)[0]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

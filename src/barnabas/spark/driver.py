@@ -5,9 +5,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,6 +36,8 @@ class Job:
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     quick_checkpoints: bool = False
+    module: str = "barnabas.spark.job"
+    """What makes a driver of the file."""
 
     def decided(self) -> dict[str, str]:
         """Every setting it runs with; SparkJobError for what could make it write twice."""
@@ -51,30 +54,48 @@ class Job:
         return shlex.join([*words, self.file, *self.arguments])
 
 
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """What ties a driver to the process that started it."""
+
+    stdin: bytes | None = None
+    """For it to read, in each of its lives; None: our own."""
+    stderr: int | None = None
+    """The descriptor to write to instead of ours."""
+    inherited: Collection[int] = ()
+    """Descriptors that it keeps open as long as it lives: those of locks."""
+    hear: Callable[[int], None] | None = None
+    """Gets each signal that was handed on."""
+
+
 def run_job(
     job: Job,
     *,
     restarts: int | None = 0,
     pauses: Pauses | None = None,
     tell: Callable[[str], None] | None = None,
+    wires: Wires | None = None,
+    how_far: Callable[[], object] = lambda: None,
+    final: Collection[int] = (0, NEEDS_CHANGE),
 ) -> int:
     """Run the job, and again when it died, at most `restarts` times in a row; its exit code.
 
-    It is not run again when it ended well, was stopped, or said that it must be changed first.
-    SIGTERM and Ctrl-C are handed on to it. A driver that was killed by a signal gives 128 and the
-    signal's number, as in shells.
+    It is not run again when it ended well, was stopped, or said that it must be changed first:
+    when its code is one of `final`. The pauses between its lives grow; they begin again after one
+    that was long, or in which the answer of `how_far` has changed. SIGTERM and Ctrl-C are handed
+    on to it. A driver that was killed by a signal gives 128 and the signal's number, as in shells.
     """
     if not os.path.isfile(job.file):
         raise SparkJobError(f"There is no job file {job.file}.")
     find_java()
-    with Watchdog() as watchdog, _Driver(job, watchdog) as driver:
+    with Watchdog() as watchdog, _Driver(job, watchdog, wires or Wires()) as driver:
         waits = pauses or Pauses()
         while True:
-            began = time.monotonic()
+            began, before = time.monotonic(), how_far()
             code = driver.live()
-            if time.monotonic() - began >= HEALTHY_AFTER_S:
+            if time.monotonic() - began >= HEALTHY_AFTER_S or how_far() != before:
                 waits.reset()
-            if code in (0, NEEDS_CHANGE) or driver.stop.is_set() or waits.taken == restarts:
+            if code in final or driver.stop.is_set() or waits.taken == restarts:
                 return code
             pause = waits.next()
             if tell is not None:
@@ -86,14 +107,15 @@ def run_job(
 class _Driver:
     """The process of the moment; signals of ours are handed on to it."""
 
-    def __init__(self, job: Job, watchdog: Watchdog) -> None:
+    def __init__(self, job: Job, watchdog: Watchdog, wires: Wires) -> None:
         decided = job.decided()
-        self._command = [sys.executable, "-m", "barnabas.spark.job", job.file, *job.arguments]
+        self._command = [sys.executable, "-m", job.module, job.file, *job.arguments]
         self._environment = dict(os.environ)
         before = os.environ.get(SUBMIT_ARGUMENTS, "")
         self._environment[SUBMIT_ARGUMENTS] = submit_arguments(decided, before)
         prepare_environment(decided["spark.master"], self._environment)
         self._watchdog = watchdog
+        self._wires = wires
         self._process: subprocess.Popen[bytes] | None = None
         self._before: dict[signal.Signals, object] = {}
         self._heard = 0
@@ -101,10 +123,7 @@ class _Driver:
 
     def live(self) -> int:
         """Start it and wait for its end; its exit code."""
-        # A session of its own: Ctrl-C must reach Python through us, and must not reach Java.
-        self._process = subprocess.Popen(
-            self._command, env=self._environment, start_new_session=True
-        )
+        self._process = self._started()
         group = self._process.pid
         self._watchdog.watch(group)
         try:
@@ -117,6 +136,26 @@ class _Driver:
                 end_groups([group])
             self._watchdog.forget(group)
         return 128 - code if code < 0 else code
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with tempfile.TemporaryFile() as given:
+            given.write(self._wires.stdin or b"")
+            given.seek(0)
+            # It inherits that Ctrl-C waits until it can hear: Python, while it still imports, would
+            # print where that was.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+            try:
+                # A session of its own: Ctrl-C must reach Python through us, and not reach Java.
+                return subprocess.Popen(
+                    self._command,
+                    env=self._environment,
+                    start_new_session=True,
+                    stdin=None if self._wires.stdin is None else given,
+                    stderr=self._wires.stderr,
+                    pass_fds=tuple(self._wires.inherited),
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def __enter__(self) -> "_Driver":
         """Listen to signals, where that is possible."""
@@ -133,6 +172,8 @@ class _Driver:
     def _hand_on(self, number: int, _frame: object) -> None:
         self.stop.set()
         self._heard += 1
+        if self._wires.hear is not None:
+            self._wires.hear(number)
         process = self._process
         if process is None or process.poll() is not None:
             return

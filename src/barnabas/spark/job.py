@@ -29,12 +29,18 @@ def main(arguments: list[str]) -> int:
     sys.path[0] = os.path.dirname(os.path.abspath(job))
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        hear_ctrl_c()
         runpy.run_path(job, run_name="__main__")
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - it is told, and decides the exit code
         return _failed(error)
     return 0
+
+
+def hear_ctrl_c() -> None:
+    """From now on, and once if it came already: whoever started this driver has it wait."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
 
 
 def _failed(error: Exception) -> int:

@@ -1,6 +1,7 @@
 """Where records lie, as planning and reading speak of it."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeGuard
 
 
 class Place(NamedTuple):
@@ -49,3 +50,27 @@ def offsets_from_json(offsets: Offsets) -> dict[Place, int]:
         for topic, partitions in offsets.items()
         for partition, offset in partitions.items()
     }
+
+
+def is_offsets(value: Any) -> TypeGuard[Offsets]:
+    """Whether JSON out of a checkpoint, which may be any source's, is offsets of topics."""
+    return isinstance(value, dict) and all(
+        isinstance(topic, str)
+        and isinstance(partitions, dict)
+        and all(
+            isinstance(partition, str)
+            and partition.isascii()
+            and partition.isdigit()
+            and type(offset) is int
+            and offset >= 0
+            for partition, offset in partitions.items()
+        )
+        for topic, partitions in value.items()
+    )
+
+
+def listed(places: Iterable[object], most: int = 3) -> str:
+    """`orders-0, orders-1`, and how many more, for the middle of a sentence."""
+    names = [str(place) for place in places]
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

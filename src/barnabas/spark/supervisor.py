@@ -167,13 +167,17 @@ class _Keeper:
                 if self.stop.wait(_LOOK_S):
                     query.stop()
                     return None
-            return query.exception()
+            return _what_killed(query)
         except spark_errors() as error:
             return error
 
     def _got_on(self) -> bool:
         """Whether it finished a batch that no life before it had finished."""
-        recent: list[Any] = self._query.recentProgress if self._query is not None else []
+        try:
+            recent: list[Any] = self._query.recentProgress if self._query is not None else []
+        except spark_errors() as gone:
+            # It died of something else, or so it seemed: of a Java that was about to end.
+            raise UnavailableError(_GONE) from gone
         # Progress is also told of idle moments, which did not add any batch.
         batches = [each.batchId for each in recent if "addBatch" in each.durationMs]
         before, self._finished = self._finished, max([self._finished, *batches])
@@ -201,3 +205,16 @@ class _Keeper:
         if ours is None or ours is error:
             raise error
         raise ours from error
+
+
+def _what_killed(query: "StreamingQuery") -> Exception | None:
+    """What it died of; asked twice, for it takes hundreds of calls and any line may be cut.
+
+    If Java is still there, the next call opens another.
+    """
+    try:
+        return query.exception()
+    except spark_errors() as error:
+        if not spark_is_gone(error):
+            raise
+        return query.exception()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -110,10 +111,11 @@ def test_the_line_for_spark_submit() -> None:
     assert line.endswith("--conf spark.x=1 job.py 'a b'")
 
 
-STARTER = """
+STARTER = r"""
 import subprocess, sys, time
 from barnabas.spark.watchdog import Watchdog
-sleeper = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
+# In one write, for both have the same pipe; an unbuffered print would make two of a line.
+sleeper = [sys.executable, "-c", "import os, time; os.write(1, b'up\\n'); time.sleep(600)"]
 watchdog = Watchdog()
 for _ in range(2):
     watchdog.watch(subprocess.Popen(sleeper, start_new_session=True).pid)
@@ -131,6 +133,30 @@ def test_nothing_outlives_who_is_killed() -> None:
     assert starter.returncode == -signal.SIGKILL
 
 
+def test_ctrl_c_waits_until_the_driver_can_hear(tmp_path: Path) -> None:
+    """A Python that is still importing would print where."""
+    slow = """
+        import pathlib, sys, time
+        if "barnabas.spark.job" in sys.orig_argv:
+            pathlib.Path(__file__).with_name("up").touch()
+            time.sleep(1)
+        """
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(slow))
+    file = job_file(tmp_path, "raise SystemExit(9)")
+    starter = subprocess.Popen(
+        [sys.executable, "-m", "barnabas.cli.main", "spark-run", file],
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    deadline = time.monotonic() + WAIT_S
+    while not (tmp_path / "up").exists():
+        assert starter.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    starter.send_signal(signal.SIGINT)
+    assert starter.communicate(timeout=WAIT_S)[1] == ""
+    assert starter.returncode == 130
+
+
 def test_a_watchdog_leaves_alone_whom_it_was_told_to_forget() -> None:
     sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
@@ -141,3 +167,33 @@ def test_a_watchdog_leaves_alone_whom_it_was_told_to_forget() -> None:
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_the_pauses_begin_again_after_a_life_that_got_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two lives get nowhere, the third gets on, the fourth does not."""
+    file = job_file(
+        tmp_path,
+        """
+        import sys
+        lives = open("lives", "a+")
+        lives.write("x")
+        lives.seek(0)
+        if len(lives.read()) == 3:
+            open("done", "w").close()
+        sys.exit(1)
+        """,
+    )
+    monkeypatch.chdir(tmp_path)
+    told: list[str] = []
+    code = run_job(
+        Job(file),
+        restarts=2,
+        pauses=Pauses(0.001),
+        tell=told.append,
+        how_far=(tmp_path / "done").exists,
+    )
+    assert code == 1
+    pauses = [sentence.rpartition(" in ")[2] for sentence in told]
+    assert pauses == ["0.001 s.", "0.002 s.", "0.001 s.", "0.002 s."]

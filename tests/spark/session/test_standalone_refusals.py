@@ -51,7 +51,9 @@ def test_a_master_that_ends_at_once_is_told_with_its_log(
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "spark-class"
     program.write_text(
-        "#!/bin/sh\necho started\necho 'ERROR Master: no room' >&2\necho bye\nexit 3\n"
+        "#!/bin/sh\n"
+        "case $1 in *Worker) exec sleep 600 ;; esac\n"
+        "echo started\necho 'ERROR Master: no room' >&2\necho bye\nexit 3\n"
     )
     program.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(home))

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.session.no_java import MUTE, UNANSWERED, UNREACHABLE
 
 from barnabas.spark import deaths
 from barnabas.spark.errors import (
@@ -179,6 +181,44 @@ def test_a_java_that_is_gone_ends_it() -> None:
         Lives(Life(gone)).keep()
 
 
+def test_a_java_that_ends_while_a_death_is_looked_into_ends_it_too() -> None:
+    class Orphan(Life):
+        @property
+        def recentProgress(self) -> list[Any]:  # noqa: N802 - Spark's name
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    with pytest.raises(UnavailableError, match="Spark has ended under its query"):
+        Lives(Orphan(OUTAGE), Life()).keep()
+
+
+class Cut(Life):
+    """Its line to Java is cut so many times while it is asked what it died of."""
+
+    cuts = 1
+
+    def exception(self) -> Exception | None:
+        if self.cuts:
+            self.cuts -= 1
+            raise UNANSWERED
+        return self.death
+
+
+def test_a_line_to_java_that_is_cut_does_not_hide_what_a_query_died_of() -> None:
+    lives = Lives(Cut(OUTAGE), Life())
+    lives.keep()
+    assert [death.sentence for death in lives.deaths] == ["ValueError: an outage."]
+
+
+def test_a_java_that_does_not_answer_is_gone() -> None:
+    silent = Cut(OUTAGE)
+    silent.cuts = 2
+    lives = Lives(silent, Life())
+    with pytest.raises(UnavailableError, match="Spark has ended under its query"):
+        # Also after a life so long that nobody asks what it had finished.
+        lives.keep(healthy_after_s=0)
+    assert lives.deaths == []
+
+
 def test_the_event_stops_the_query() -> None:
     stop = threading.Event()
     life = Life(looks=10**9, on_look=stop.set)
@@ -211,6 +251,12 @@ def test_stopped_before_it_could_start() -> None:
         (StreamingQueryException("[X] First.\nSecond\n\nJVM stacktrace:\n at"), "[X] First."),
         (died_of("barnabas.spark.nowhere.Error", "What?"), "barnabas.spark.nowhere.Error: What?."),
         (StreamingQueryException("a" * 500), "a" * 400 + "…"),
+        (StreamingQueryException("Python worker failed to connect back."), deaths._TOO_BUSY),
+        (UNANSWERED, deaths._JAVA_ENDED),
+        (UNREACHABLE, deaths._JAVA_ENDED),
+        (MUTE, deaths._JAVA_ENDED),
+        (died_of("py4j.protocol.Py4JError", str(UNANSWERED)), deaths._JAVA_ENDED),
+        (Py4JError(f"{UNANSWERED}. Trace:\npy4j.Py4JException: No such.\n\tat x"), "No such."),
     ],
 )
 def test_sentences(error: Exception, sentence: str) -> None:

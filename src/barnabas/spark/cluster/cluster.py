@@ -12,12 +12,11 @@ from barnabas.link.broker import Broker
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.spark.cluster import configs, groups, offsets
 from barnabas.spark.cluster.connection import Connection
-from barnabas.spark.cluster.grouping import listed
 from barnabas.spark.cluster.links import Links
 from barnabas.spark.cluster.metadata import Metadata, Node, Topic, ask_metadata
 from barnabas.spark.cluster.retrying import ASKED_AGAIN, Patience, check, retrying
 from barnabas.spark.errors import UnknownTopicError
-from barnabas.spark.places import Place
+from barnabas.spark.places import Place, listed
 from barnabas.wire.messages import newest_type
 
 __all__ = ["Broker", "Cluster", "Node", "cluster_of"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.link.broker import Broker
 from barnabas.model.errors import ErrorCode
-from barnabas.spark.cluster.grouping import by_topic, listed
-from barnabas.spark.places import Place
+from barnabas.spark.cluster.grouping import by_topic
+from barnabas.spark.places import Place, listed
 from barnabas.wire.messages import newest_type
 from barnabas.wire.reshape import element_type
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.link.broker import Broker
 from barnabas.model.errors import ErrorCode
-from barnabas.spark.cluster.grouping import by_topic, listed
+from barnabas.spark.cluster.grouping import by_topic
 from barnabas.spark.cluster.groups import check_committed
 from barnabas.spark.cluster.retrying import check
-from barnabas.spark.places import Place
+from barnabas.spark.places import Place, listed
 from barnabas.wire.messages import newest_type
 from barnabas.wire.reshape import element_type
 

@@ -15,7 +15,6 @@ from crc32c import crc32c
 
 from barnabas.model.errors import DecodeError, ErrorCode, KafkaError
 from barnabas.spark.cluster.cluster import Cluster
-from barnabas.spark.cluster.grouping import listed
 from barnabas.spark.cluster.retrying import check
 from barnabas.spark.cluster.transactions import (
     ActiveProducer,
@@ -24,7 +23,7 @@ from barnabas.spark.cluster.transactions import (
     active_producers,
 )
 from barnabas.spark.errors import SharedPartitionError, SparkJobError, UnavailableError
-from barnabas.spark.places import Place
+from barnabas.spark.places import Place, listed
 from barnabas.spark.sink.outcomes import Duplicate, OutOfOrderSequenceError
 from barnabas.wire.apis import FETCH
 from barnabas.wire.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from barnabas.spark.errors import SparkJobError
-from barnabas.spark.places import Place, offsets_from_json
+from barnabas.spark.places import Place, is_offsets, offsets_from_json
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -83,15 +83,7 @@ def _of_topics(line: str) -> dict[Place, int]:
         offset: Any = json.loads(line)
     except json.JSONDecodeError:
         return {}
-    if not isinstance(offset, dict) or not offset:
-        return {}
-    for partitions in offset.values():
-        if not isinstance(partitions, dict) or not all(
-            number.isascii() and number.isdigit() and type(at) is int and at >= 0
-            for number, at in partitions.items()
-        ):
-            return {}
-    return offsets_from_json(offset)
+    return offsets_from_json(offset) if is_offsets(offset) else {}
 
 
 def local_path(location: str) -> str | None:

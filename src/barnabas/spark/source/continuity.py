@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.errors import SparkJobError, UnknownTopicError
-from barnabas.spark.places import Offsets, Place, Span, offsets_from_json
+from barnabas.spark.places import Place, Span, is_offsets, listed, offsets_from_json
 from barnabas.spark.source.losses import Losses
 from barnabas.spark.source.options import SourceOptions
-from barnabas.spark.source.subscription import listed
 
 if TYPE_CHECKING:
     from barnabas.spark.cluster.cluster import Cluster
@@ -21,16 +20,16 @@ class DriverLosses(Losses):
     def deleted(self, places: Iterable[Place]) -> None:
         """Partitions that the query has read from are not there any more."""
         self._lost(
-            f"{listed(sorted(places))} does not exist any more, and the query was reading it: the "
-            "topic was deleted, and what was not read by then is lost.",
+            f"{listed(sorted(places), most=5)} does not exist any more, and the query was reading "
+            "it: the topic was deleted, and what was not read by then is lost.",
             "Make the topic again and give the query a new checkpointLocation",
         )
 
     def not_subscribed(self, places: Iterable[Place]) -> None:
         """The checkpoint holds partitions that the options do not ask for."""
         self._lost(
-            f"The checkpoint holds offsets of {listed(sorted(places))}, which this query does not "
-            "read: it seems to belong to another query.",
+            f"The checkpoint holds offsets of {listed(sorted(places), most=5)}, which this query "
+            "does not read: it seems to belong to another query.",
             "Give every query a checkpointLocation of its own; if you took the topic off this "
             "query's options on purpose, put it back",
         )
@@ -46,30 +45,13 @@ class DriverLosses(Losses):
 
 def offsets_of(value: Any) -> dict[Place, int]:
     """Offsets out of a checkpoint, which may be any query's."""
-    if not _is_offsets(value):
+    if not is_offsets(value):
         shown = json.dumps(value)[:200]
         raise SparkJobError(
             f"The checkpoint holds {shown}, which are no offsets of topics: it seems to belong to "
             "another query. Give every query a checkpointLocation of its own."
         )
-    offsets: Offsets = value
-    return offsets_from_json(offsets)
-
-
-def _is_offsets(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(topic, str)
-        and isinstance(partitions, dict)
-        and all(
-            isinstance(partition, str)
-            and partition.isascii()
-            and partition.isdigit()
-            and type(offset) is int
-            and offset >= 0
-            for partition, offset in partitions.items()
-        )
-        for topic, partitions in value.items()
-    )
+    return offsets_from_json(value)
 
 
 def high_watermarks(

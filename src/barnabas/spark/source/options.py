@@ -56,7 +56,7 @@ _BYTES_PER_TASK: Final = 64 * 1024 * 1024
 
 _TO_THE_END: Final = Everywhere(LATEST)
 _ONE_OF: Final = ("subscribe", "subscribepattern", "assign")
-_BATCH_ONLY: Final = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
+BATCH_ONLY: Final = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
 _STREAM_ONLY: Final = (
     "maxoffsetspertrigger",
     "minoffsetspertrigger",
@@ -226,7 +226,7 @@ def _check_names(given: Mapping[str, str], *, streaming: bool) -> None:
         if meant is not None:
             raise SparkJobError(f"There is no option {name}: did you mean {meant}?")
     if streaming:
-        for name in _BATCH_ONLY:
+        for name in BATCH_ONLY:
             if name in given:
                 raise SparkJobError(
                     f"{_spelt(name)} is for batch queries (spark.read): a stream ends when it is "

@@ -10,9 +10,8 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from barnabas.spark.errors import SparkJobError
-from barnabas.spark.places import Place
+from barnabas.spark.places import Place, listed
 from barnabas.spark.source import texts
-from barnabas.spark.source.subscription import listed
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -185,8 +184,8 @@ def _check_order(name: str, start: Mapping[Place, int], end: Mapping[Place, int]
     odd = sorted(start.keys() ^ end.keys())
     if odd:
         raise SparkJobError(
-            f"starting{name} and ending{name} must name the same partitions, and {listed(odd)} "
-            "stands in one of them only."
+            f"starting{name} and ending{name} must name the same partitions, and "
+            f"{listed(odd, most=5)} stands in one of them only."
         )
     for place, first in start.items():
         # Negative numbers stand for ends that are not known yet.
@@ -246,13 +245,13 @@ def _check_named(name: str, named: Collection[Place], places: Sequence[Place], a
     unknown = sorted(set(named) - set(places))
     if missing:
         raise SparkJobError(
-            f"{name} must name every partition that is read, and does not name {listed(missing)}: "
-            f"{advice}."
+            f"{name} must name every partition that is read, and does not name "
+            f"{listed(missing, most=5)}: {advice}."
         )
     if unknown:
         raise SparkJobError(
-            f"{name} names {listed(unknown)}, which this query does not read or which does not "
-            "exist: take it out."
+            f"{name} names {listed(unknown, most=5)}, which this query does not read or which does "
+            "not exist: take it out."
         )
 
 

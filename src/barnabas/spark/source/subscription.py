@@ -2,13 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
 from barnabas.spark.errors import SparkJobError, UnknownTopicError
-from barnabas.spark.places import Place
+from barnabas.spark.places import Place, listed
 
 
 class Topics(Protocol):
@@ -49,7 +49,7 @@ class Subscription:
         missing = [place for place in self.assigned if place.partition >= counts[place.topic]]
         if missing:
             raise UnknownTopicError(
-                f"assign names {listed(missing)}, which does not exist: the topic has "
+                f"assign names {listed(missing, most=5)}, which does not exist: the topic has "
                 f"{counts[missing[0].topic]} partition(s), numbered from 0."
             )
         return tuple(sorted(self.assigned))
@@ -114,11 +114,3 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
                 r"without Java's own \p{…}, \Q…\E, (?<name>…) and [a&&b], or list the topics "
                 "with subscribe."
             ) from problem
-
-
-def listed(places: Iterable[object], most: int = 5) -> str:
-    """`orders-0, orders-1`, and how many more, for the middle of a sentence."""
-    all_of_them = [str(place) for place in places]
-    more = len(all_of_them) - most
-    shown = ", ".join(all_of_them[:most])
-    return f"{shown} and {more} more" if more > 0 else shown
