@@ -4,6 +4,7 @@ import secrets
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.bench import frames
@@ -109,9 +110,15 @@ def metadata_errors(answer: bytes) -> dict[str, int]:
     return errors
 
 
-def create_topic(host: str, port: int, topic: str, configs: dict[str, str] | None = None) -> None:
+def create_topic(
+    host: str,
+    port: int,
+    topic: str,
+    configs: dict[str, str] | None = None,
+    replicas: Sequence[int] = (),
+) -> None:
     """Create a topic of one partition and wait until it has a leader."""
-    answer = exchange(host, port, frames.create_topic(topic, configs or {}))
+    answer = exchange(host, port, frames.create_topic(topic, configs or {}, replicas=replicas))
     error = topic_errors(answer, throttled=True, messages=True).get(topic, _NONE)
     if error not in (_NONE, _TOPIC_ALREADY_EXISTS):
         raise BarnabasError(f"The broker refused to create topic {topic}: error code {error}.")
@@ -142,6 +149,20 @@ def delete_topic(host: str, port: int, topic: str) -> None:
     error = topic_errors(answer, throttled=True, messages=False).get(topic, _NONE)
     if error != _NONE:
         raise BarnabasError(f"The broker refused to delete topic {topic}: error code {error}.")
+
+
+def high_watermark(host: str, port: int, topic: str, offset: int) -> int:
+    """Up to where partition 0 is committed, asked with a fetch from `offset`."""
+    frame = bytearray(frames.fetch(topic, bytes_max=0, wait_ms=0))
+    frames.OFFSET.pack_into(frame, frames.FETCH_OFFSET_AT, offset)
+    with connect(host, port) as sock:
+        sock.sendall(frame)
+        answer = receive(sock)
+    _, _, error, partition_error, found = frames.FETCH_ANSWER.unpack_from(answer)
+    if error or partition_error:
+        raise RefusedError(f"asking for the high watermark: error code {error or partition_error}")
+    mark: int = found
+    return mark
 
 
 def wait_until_ready(host: str, port: int, seconds_max: float = READY_S_MAX) -> None:

@@ -6,6 +6,7 @@ position; that is what lets the limit server find the records without parsing.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.bench.payload import unsigned_varint
@@ -88,10 +89,17 @@ def metadata(topic: str | None, *, create: bool) -> bytes:
     return request(METADATA, 4, topics + bytes((create,)), flexible=False)
 
 
-def create_topic(topic: str, configs: dict[str, str], partitions: int = 1) -> bytes:
-    """CreateTopics v4: one replica."""
+def create_topic(
+    topic: str, configs: dict[str, str], partitions: int = 1, replicas: Sequence[int] = ()
+) -> bytes:
+    """CreateTopics v4: one replica, or one partition whose `replicas` are named, leader first."""
     entries = b"".join(_string(key) + _string(value) for key, value in configs.items())
-    body = struct.pack(">i", 1) + _string(topic) + struct.pack(">ihi", partitions, 1, 0)
+    body = struct.pack(">i", 1) + _string(topic)
+    if replicas:
+        body += struct.pack(">ihiii", -1, -1, 1, 0, len(replicas))
+        body += struct.pack(f">{len(replicas)}i", *replicas)
+    else:
+        body += struct.pack(">ihi", partitions, 1, 0)
     body += struct.pack(">i", len(configs)) + entries + struct.pack(">i?", TIMEOUT_MS, False)
     return request(CREATE_TOPICS, 4, body, flexible=False)
 
