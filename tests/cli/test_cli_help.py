@@ -1,5 +1,6 @@
 """Help that teaches, completion, and what happens to mistyped commands."""
 
+import re
 import subprocess
 import sys
 
@@ -37,7 +38,8 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
     "command",
     ["up", "broker", "produce", "consume", "doctor", "topic create", "topic list",
      "topic describe", "topic alter", "topic delete", "log dump", "log verify", "bench all",
-     "verify",
+     "verify", "zookeeper",
+     "cluster status", "cluster balance", "cluster drain", "cluster roll", "events",
      "group list", "group describe", "group reset", "group delete",
      "txn list", "txn describe", "txn abort"],
 )  # fmt: skip
@@ -45,6 +47,23 @@ def test_help_teaches_with_examples(command: str) -> None:
     output = RUNNER.invoke(app, [*command.split(), "--help"]).output
     assert "Examples:" in output
     assert f"  barnabas {command}" in output
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_no_example_has_backticks_that_the_shell_would_run(command: tuple[str, ...]) -> None:
+    output = RUNNER.invoke(app, [*command, "--help"]).output
+    quoted = re.findall(r'"[^"]*"', output.partition("Examples:")[2])
+    assert not [text for text in quoted if "`" in text]
+
+
+@pytest.mark.parametrize("group", [(), ("topic",), ("bench",)], ids=" ".join)
+def test_a_list_of_commands_tells_whole_sentences(group: tuple[str, ...]) -> None:
+    output = RUNNER.invoke(app, [*group, "--help"]).output
+    assert "..." not in output.partition("Commands:")[2]
+
+
+def test_the_first_help_says_how_to_begin() -> None:
+    assert "Start with `barnabas up`" in RUNNER.invoke(app, ["--help"]).output
 
 
 def test_the_version_is_told(run: Run) -> None:

@@ -36,6 +36,7 @@ def test_create_list_describe_alter_delete(ok: Ok, run: Run) -> None:
     assert second["size"] > 60
     table = ok("topic", "describe", name)
     assert "retention.ms" in table
+    assert "in sync" in table
     ok("topic", "alter", name, "--partitions", "3", "--config", "flush.messages=7",
        "--delete-config", "retention.ms")  # fmt: skip
     altered = described(ok, name)
@@ -58,6 +59,7 @@ def refused(run: Run, *arguments: str) -> str:
 def test_what_is_refused_is_said_in_one_sentence(run: Run, topic: str) -> None:
     assert "TOPIC_ALREADY_EXISTS" in refused(run, "topic", "create", topic)
     assert "There is no topic" in refused(run, "topic", "describe", "nothing")
+    assert "INVALID_REPLICATION_FACTOR" in refused(run, "topic", "create", "t", "--replicas", "2")
     assert "There is no topic" in refused(run, "topic", "delete", "nothing", "--yes")
     assert "INVALID_CONFIG" in refused(
         run, "topic", "alter", topic, "--config", "retention.ms=soon"

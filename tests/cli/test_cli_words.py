@@ -25,6 +25,8 @@ from barnabas.model.errors import BarnabasError
 def test_places_to_begin() -> None:
     assert parse_start("beginning") == Beginning()
     assert parse_start("end") == End()
+    assert parse_start("earliest") == Beginning()
+    assert parse_start("latest") == End()
     assert parse_start("0") == AtOffset(0)
     assert parse_start("-5") == LastRecords(5)
     assert parse_start("2026-01-02T03:04:05Z") == AtTime(1767323045000)

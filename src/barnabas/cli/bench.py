@@ -169,6 +169,25 @@ def memory(as_json: AsJson = False, results: Results = None, data: Data = None) 
         _tell(benchmark.run(benchmark.Options(folder)), as_json, results)
 
 
+@app.command("replication")
+def replication(
+    rounds: Rounds = 6,
+    seconds: Seconds = 1.0,
+    idle: Annotated[
+        int, typer.Option(min=0, help="Idle partitions beside, for one more load.")
+    ] = 100,
+    as_json: AsJson = False,
+    results: Results = None,
+    data: Data = None,
+) -> None:
+    """What three replicas cost, next to one: a cluster of three brokers on this machine."""
+    from barnabas.bench import replication as benchmark
+
+    with _room(data) as folder:
+        options = benchmark.Options(folder, rounds=rounds, seconds=seconds, idle=idle)
+        _tell(benchmark.run(options), as_json, results)
+
+
 @app.command("compaction")
 def compaction(
     gigabytes: Annotated[float, typer.Option(min=0.01, help="How much is compacted.")] = 5.0,

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from barnabas.cli.quick import Choices
+from barnabas.cli.quick import BROKERS_MAX, ENSEMBLE_MAX, Choices
 
 UP_EXAMPLES: Final = """\b
 Examples:
@@ -15,6 +15,8 @@ Examples:
   barnabas up --data /var/lib/barnabas --port 19092
   barnabas up --memory --port 0                nothing on disk, any free port
   barnabas up --set num.partitions=6 --set log.retention.hours=24
+  barnabas up --brokers 3                      a cluster: ports 9092 to 9094, and a ZooKeeper
+  barnabas up --brokers 3 --ensemble 3 --data /var/lib/barnabas
 """
 
 BROKER_EXAMPLES: Final = """\b
@@ -38,6 +40,16 @@ Level = Annotated[LogLevel, typer.Option("--log-level", help="How much is told o
 
 
 def up(
+    brokers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=BROKERS_MAX,
+            metavar="N",
+            help="How many brokers. Several are a cluster, at --port and the ports after it, "
+            "with a ZooKeeper (needs Java).",
+        ),
+    ] = 1,
     data: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Where the data lies.  [default: ./barnabas-data]"),
@@ -51,15 +63,34 @@ def up(
         typer.Option(help="Beyond loopback, allow.insecure must be set.  [default: 127.0.0.1]"),
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Keep everything in memory; it ends with the broker.")
+        bool,
+        typer.Option(
+            "--memory",
+            help="Keep everything in memory; it ends with the broker. Several brokers use a "
+            "temporary directory instead.",
+        ),
     ] = False,
+    ensemble: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=ENSEMBLE_MAX,
+            metavar="N",
+            help="With --brokers: how many ZooKeeper servers.  [default: 1]",
+        ),
+    ] = None,
     settings: Settings = None,
     log_level: Level = "info",
 ) -> None:
-    """Start one broker on this machine, in the foreground.
+    """Start a broker on this machine, or a cluster of them, in the foreground.
 
     It says when it is ready; then any Kafka client can use it. Ctrl-C (or SIGTERM) stops it
     cleanly. Every key can also be set as BARNABAS_<KEY> in the environment, with _ for each dot.
+
+    With --brokers 3 each broker is a process of its own, which may use a core of its own, with its
+    data below --data. Topics have 3 replicas unless told otherwise, and a write with acks=all is
+    acknowledged by 2 of them at least. A broker that dies is started again: kill one to see
+    the others take over.
     """
     from barnabas.cli.serving import serve_until_stopped
 
@@ -69,6 +100,8 @@ def up(
             port=port,
             host=host,
             memory=memory,
+            brokers=brokers,
+            ensemble=ensemble,
             settings=settings or [],
             log_level=log_level,
         )

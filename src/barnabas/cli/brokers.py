@@ -11,13 +11,17 @@ from barnabas.link.sync import Link
 from barnabas.model.errors import BarnabasError, DecodeError, ErrorCode, KafkaError
 
 
+class NoAnswerError(BarnabasError):
+    """Whoever was asked said nothing; another broker may."""
+
+
 class Broker:
     """A broker on a link of its own, whose problems are sentences."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float = REQUEST_S) -> None:
         self._where = f"{host}:{port}"
         with self._problems_as_sentences():
-            link = Link(host, port, client_id="barnabas-cli", timeout_s=REQUEST_S)
+            link = Link(host, port, client_id="barnabas-cli", timeout_s=timeout_s)
         self._broker = linked.Broker(link)
 
     def __enter__(self) -> Self:
@@ -48,7 +52,7 @@ class Broker:
         except KafkaError as error:
             raise BarnabasError(f"At {self._where} {error}.") from error
         except (OSError, DecodeError) as error:
-            raise BarnabasError(
+            raise NoAnswerError(
                 f"The broker {self._where} does not answer ({error}): `barnabas doctor` tells "
                 "whether it speaks Kafka and whether its advertised address can be reached."
             ) from error

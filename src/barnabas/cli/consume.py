@@ -81,8 +81,9 @@ def consume(
         typer.Option(
             "--from",
             metavar="PLACE",
-            help="beginning, end, an offset, -N for the last N of each partition, a time in "
-            "ISO 8601, or -10m for ten minutes ago. With --group: where nothing is committed yet.",
+            help="beginning (or earliest), end (or latest), an offset, -N for the last N of each "
+            "partition, a time in ISO 8601, or -10m for ten minutes ago. With --group: where "
+            "nothing is committed yet.",
         ),
     ] = "beginning",
     maximum: Annotated[

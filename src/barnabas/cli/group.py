@@ -76,7 +76,7 @@ def list_(
 @app.command("describe", epilog=DESCRIBE_EXAMPLES)
 def describe(
     groups: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP...", help="One or more groups.")
+        list[str] | None, typer.Argument(metavar="GROUP", help="One or more groups.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every group.")] = False,
     as_json: AsJson = False,
@@ -165,7 +165,7 @@ def reset(
 
 @app.command("delete", epilog=DELETE_EXAMPLES)
 def delete(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", help="One or more groups.")],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more groups.")],
     topic: Annotated[
         list[str] | None,
         typer.Option(metavar="TOPIC", help="Forget only what was committed for this topic."),

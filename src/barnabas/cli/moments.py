@@ -48,10 +48,13 @@ Start = Beginning | End | AtOffset | LastRecords | AtTime
 
 
 def parse_start(text: str) -> Start:
-    """`beginning`, `end`, `42`, `-5` (the last five), `-10m` (ten minutes ago) or a date."""
-    if text == "beginning":
+    """`beginning`, `end`, `42`, `-5` (the last five), `-10m` (ten minutes ago) or a date.
+
+    Kafka's own words for the first two, `earliest` and `latest`, mean the same.
+    """
+    if text in ("beginning", "earliest"):
         return Beginning()
-    if text == "end":
+    if text in ("end", "latest"):
         return End()
     if _INTEGER.fullmatch(text):
         number = int(text)

@@ -16,11 +16,17 @@ class Choices:
     host: str | None = None
     port: int | None = None
     memory: bool = False
+    brokers: int | None = None
+    ensemble: int | None = None
     config: str | None = None
     log_level: str = "info"
     settings: list[str] = field(default_factory=list)
 
 
+BROKERS_MAX: Final = 100
+"""More than anybody has cores for, on one machine."""
+ENSEMBLE_MAX: Final = 9
+_MOST: Final = {"port": 65535, "brokers": BROKERS_MAX, "ensemble": ENSEMBLE_MAX}
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 FLAGS: Final[dict[str, dict[str, str]]] = {
     "up": {
@@ -28,6 +34,8 @@ FLAGS: Final[dict[str, dict[str, str]]] = {
         "--host": "host",
         "--port": "port",
         "--memory": "memory",
+        "--brokers": "brokers",
+        "--ensemble": "ensemble",
         "--set": "settings",
         "--log-level": "log_level",
     },
@@ -60,10 +68,11 @@ def _take(choices: Choices, name: str, value: str) -> bool:
     match name:
         case "settings":
             choices.settings.append(value)
-        case "port":
-            if not (value.isascii() and value.isdigit() and int(value) <= 65535):
+        case "port" | "brokers" | "ensemble":
+            least = 0 if name == "port" else 1
+            if not (value.isascii() and value.isdigit() and least <= int(value) <= _MOST[name]):
                 return False
-            choices.port = int(value)
+            setattr(choices, name, int(value))
         case "log_level":
             if value not in LOG_LEVELS:
                 return False

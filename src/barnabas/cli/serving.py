@@ -23,7 +23,17 @@ _NO_KEYS_PREFIX: Final = "BARNABAS_TEST_"
 
 
 def serve_until_stopped(choices: Choices) -> None:
-    """Run a broker until SIGINT or SIGTERM."""
+    """Run a broker, or a cluster of them, until SIGINT or SIGTERM."""
+    brokers = choices.brokers or 1
+    if brokers > 1:
+        from barnabas.cli.cluster_up import serve_cluster
+
+        serve_cluster(choices, brokers, configuration(choices, os.environ))
+        return
+    if choices.ensemble is not None:
+        raise BarnabasError(
+            "--ensemble is of use only with --brokers: one broker needs no ZooKeeper."
+        )
     logging.basicConfig(
         stream=sys.stderr,
         level=choices.log_level.upper(),
@@ -31,11 +41,27 @@ def serve_until_stopped(choices: Choices) -> None:
         datefmt="%H:%M:%S",
     )
     config = configuration(choices, os.environ)
+    if choices.config is None and not choices.memory:
+        _check_no_cluster(config.log_dir)
     serve(
         config,
         memory=choices.memory,
         ready=lambda address: print(ready_line(config, address, choices.memory), flush=True),
     )
+
+
+def _check_no_cluster(directory: str) -> None:
+    """Beside the data of a cluster one broker would begin with nothing."""
+    if os.path.isdir(os.path.join(directory, "broker-1")):
+        from pathlib import Path
+
+        from barnabas.node.local_cluster import brokers_in
+
+        count = brokers_in(Path(directory))
+        raise BarnabasError(
+            f"{directory} holds the data of {count} brokers: start them with --brokers {count}, or "
+            "choose another directory with --data."
+        )
 
 
 def configuration(choices: Choices, environment: Mapping[str, str]) -> BrokerConfig:

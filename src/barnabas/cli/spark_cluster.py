@@ -1,16 +1,13 @@
 """`barnabas spark-cluster`: a real Spark cluster on this machine, in the foreground."""
 
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from barnabas.cli.foreground import check_loopback, ended_by_signals
 from barnabas.cli.output import print_json
-from barnabas.model.errors import BarnabasError
 
 if TYPE_CHECKING:
     from barnabas.spark.standalone import StandaloneCluster
@@ -65,7 +62,7 @@ def spark_cluster(
     """
     from barnabas.spark.standalone import StandaloneCluster
 
-    _check_loopback(host, allow_insecure)
+    check_loopback(host, allow_insecure, "run any program on this machine")
     cluster = StandaloneCluster(
         workers,
         cores=cores,
@@ -75,7 +72,7 @@ def spark_cluster(
         ui_port=ui_port,
         directory=directory,
     )
-    with _ended_by_signals(), cluster:
+    with ended_by_signals(), cluster:
         _tell_ready(cluster, f"{cores} {'core' if cores == 1 else 'cores'}, {memory}", as_json)
         while True:
             time.sleep(_LOOK_S)
@@ -85,20 +82,6 @@ def spark_cluster(
                     sys.stdout.flush()
                 else:
                     print(change.sentence, flush=True)
-
-
-def _check_loopback(host: str, allow_insecure: bool) -> None:
-    from ipaddress import ip_address
-
-    try:
-        is_here = ip_address(host).is_loopback
-    except ValueError:
-        is_here = host == "localhost"
-    if not is_here and not allow_insecure:
-        raise BarnabasError(
-            f"Whoever reaches {host} could run any program on this machine: add --allow-insecure "
-            "if the network is trusted, or leave --host out."
-        )
 
 
 def _tell_ready(cluster: "StandaloneCluster", each: str, as_json: bool) -> None:
@@ -121,20 +104,3 @@ def _tell_ready(cluster: "StandaloneCluster", each: str, as_json: bool) -> None:
         f"Run a job on it: barnabas spark-run --master {cluster.master_url} JOB.py",
         flush=True,
     )
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _stop(_number: int, _frame: object) -> NoReturn:
-    """Once; while everything stops, which takes seconds at most, nothing more is heard."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(0)

@@ -72,7 +72,7 @@ def spark_run(
     """
     from barnabas.spark.driver import Job, run_job
 
-    asked = Job(job, arguments or [], master, _settings(conf or []), quick_checkpoints)
+    asked = Job(job, arguments or [], master, settings_of(conf or []), quick_checkpoints)
     if show:
         print(asked.spark_submit())
         return
@@ -81,7 +81,8 @@ def spark_run(
         raise typer.Exit(code)
 
 
-def _settings(pairs: list[str]) -> dict[str, str]:
+def settings_of(pairs: list[str]) -> dict[str, str]:
+    """What --conf said; BarnabasError for what is no setting of Spark's."""
     settings: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -30,6 +30,7 @@ CREATE_EXAMPLES: Final = """\b
 Examples:
   barnabas topic create orders
   barnabas topic create orders --partitions 6 --config retention.ms=86400000
+  barnabas topic create payments --replicas 3 --config min.insync.replicas=2      in a cluster
   barnabas topic create users --config cleanup.policy=compact --if-not-exists
 """
 LIST_EXAMPLES: Final = """\b
@@ -53,7 +54,7 @@ Examples:
   barnabas topic delete orders payments --yes
 """
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or more topics.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 
 
@@ -62,6 +63,12 @@ def create(
     topics: Names,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="[default: the broker's]")
+    ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=32767, help="On how many brokers each partition is.  [default: the broker's]"
+        ),
     ] = None,
     config: Annotated[
         list[str] | None,
@@ -80,7 +87,10 @@ def create(
     try:
         wanted = [
             admin_api().NewTopic(
-                name, num_partitions=partitions or -1, replication_factor=-1, config=configs
+                name,
+                num_partitions=partitions or -1,
+                replication_factor=replicas or -1,
+                config=configs,
             )
             for name in topics
         ]
@@ -151,12 +161,13 @@ def _show(topic: "TopicFacts") -> None:
     total = sum(partition.size for partition in topic.partitions if partition.size is not None)
     print(f"{topic.name}  {len(topic.partitions)} partitions  {readable_size(total)}  {topic.id}")
     print_table(
-        ("partition", "leader", "replicas", "start", "end", "records", "size"),
+        ("partition", "leader", "replicas", "in sync", "start", "end", "records", "size"),
         [
             (
                 each.partition,
                 each.leader,
                 ",".join(map(str, each.replicas)),
+                ",".join(map(str, sorted(each.isr))),
                 each.start_offset,
                 each.end_offset,
                 each.end_offset - each.start_offset,

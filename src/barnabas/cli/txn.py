@@ -148,7 +148,7 @@ def _list_hanging(bootstrap: str, longer_than_ms: int, *, as_json: bool) -> None
 
 @app.command("describe", epilog=DESCRIBE_EXAMPLES)
 def describe(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Transactional ids.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Transactional ids.")],
     as_json: AsJson = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -210,7 +210,7 @@ def _show(row: Mapping[str, object], started: str) -> None:
 @app.command("abort", epilog=ABORT_EXAMPLES)
 def abort(
     transactional_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A transactional id.")
+        str | None, typer.Argument(metavar="ID", help="A transactional id.")
     ] = None,
     partition: Annotated[
         str | None,

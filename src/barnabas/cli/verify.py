@@ -29,7 +29,7 @@ def verify(
     histories: Annotated[
         list[Path],
         typer.Argument(
-            metavar="HISTORY...",
+            metavar="HISTORY",
             help="Files of JSON lines; several are taken as one run, ordered by time.",
             exists=True,
             dir_okay=False,
