@@ -36,6 +36,8 @@ FENCED: Final = 3
 _DIE_WITH_PARENT: Final = 1
 """PR_SET_PDEATHSIG of Linux."""
 _RECORDS_MAX: Final = 500
+_OFFSETS_S_MAX: Final = 20.0
+"""A broker that has died is replaced, or back, before that."""
 _ABORTED_SHARE: Final = 0.1
 _SEPARATOR: Final = "|"
 
@@ -204,15 +206,26 @@ class Copier:
 
     def _send_offsets(self, ends: dict[int, int]) -> bool:
         places = [TopicPartition(INPUT, *end) for end in ends.items()]
+        # librdkafka 2.16 waits for ever, whatever it is told, once it has forgotten a broker that
+        # was the group's coordinator: it keeps looking at what it has closed itself.
+        watch = threading.Timer(_OFFSETS_S_MAX, self._give_up)
+        watch.start()
         try:
             self._producer.send_offsets_to_transaction(
-                places, self._consumer.consumer_group_metadata(), transacting.PATIENCE_S
+                places, self._consumer.consumer_group_metadata(), _OFFSETS_S_MAX
             )
         except KafkaException as problem:
             if error_of(problem).txn_requires_abort():
                 return False
             raise FencedError(str(problem)) from problem
+        finally:
+            watch.cancel()
         return True
+
+    def _give_up(self) -> None:
+        """As if killed: the next life takes over, and aborts what this one leaves open."""
+        print(f"{self._name}: no answer to the offsets", file=sys.stderr, flush=True)
+        os._exit(FENCED)
 
 
 def _delivered(send: list[Any], error: KafkaError | None, message: Message) -> None:

@@ -39,11 +39,11 @@ class Feeder(Worker):
     def work(self) -> None:
         while not self.stopping.is_set():
             self._lives += 1
-            writer = TransactionalWriter(
-                self._recorder, f"{self.name}.{self._lives}", self._places, self._address, "feeder"
-            )
+            name = f"{self.name}.{self._lives}"
             try:
-                self._feed(writer)
+                self._feed(
+                    TransactionalWriter(self._recorder, name, self._places, self._address, "feeder")
+                )
             except FencedError:
                 continue  # Nobody knows what became of the last transaction; the next are new.
 

@@ -10,7 +10,6 @@ from tests.chaos.group_raw_classic import SESSION_MS
 from tests.chaos.load import Worker
 from tests.chaos.talk import Place
 
-_STAYS_S: Final = (1.0, 4.0)
 _AWAY_S: Final = (0.0, 0.3)
 _CLASSIC: Final = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 100}
 KINDS: Final[dict[str, dict[str, Any]]] = {
@@ -43,13 +42,15 @@ _PASSING: Final = frozenset(
 class ConfluentMember(Worker):
     """One consumer after another in one thread."""
 
+    stays_s = (1.0, 4.0)
+
     def __init__(self, group: str, kind: str, number: int, stage: Stage, seed: str) -> None:
         super().__init__(f"{group}.{number}", stage.journal)
         self.group = group
         self.stage = stage
         self._random = random.Random(f"{seed}/{self.name}")
         self._settings = {
-            "bootstrap.servers": "{}:{}".format(*stage.address),
+            "bootstrap.servers": stage.bootstrap_servers,
             "group.id": group,
             **_COMMON,
             **KINDS[kind],
@@ -86,7 +87,7 @@ class ConfluentMember(Worker):
         self.stage.journal.count("assignments")
 
     def _consume(self, consumer: Consumer) -> None:
-        leaves_at = time.monotonic() + self._random.uniform(*_STAYS_S)
+        leaves_at = time.monotonic() + self._random.uniform(*self.stays_s)
         while not self.stopping.is_set():
             if time.monotonic() > leaves_at and not self.stage.calm.is_set():
                 return

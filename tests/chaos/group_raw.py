@@ -45,6 +45,11 @@ class Stage:
     """Topics by their ids."""
 
     @property
+    def bootstrap_servers(self) -> str:
+        """The same for clients that find their way by themselves."""
+        return "{}:{}".format(*self.address)
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """Names of the topics."""
         return tuple(group_asks.by_topic(self.places))

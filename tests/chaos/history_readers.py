@@ -99,7 +99,11 @@ class GroupReader:
             topics.setdefault(topic, []).append(partition)
         rows = [{"name": name, "partition_indexes": parts} for name, parts in topics.items()]
         body = {"groups": [{"group_id": self.group, "topics": rows}], "require_stable": True}
-        (told,) = ask(link, OFFSET_FETCH, body).groups
+        try:
+            (told,) = ask(link, OFFSET_FETCH, body).groups
+        except Exception:
+            self.recorder.note(self.name, "fail", "offset-fetch")
+            raise
         found: dict[Place, int | None] = {}
         codes = [
             told.error_code,

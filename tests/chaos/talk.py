@@ -105,10 +105,11 @@ def new_producer_id(link: Link) -> tuple[int, int]:
     return answer["producer_id"], answer["producer_epoch"]
 
 
-def offset_of(link: Link, place: Place, timestamp: int) -> int:
-    """An offset by time: -1 asks for the end, -2 for the start."""
+def offset_of(link: Link, place: Place, timestamp: int, *, committed: bool = False) -> int:
+    """An offset by time: -1 asks for the end (of what is committed), -2 for the start."""
     row = {"partition_index": place[1], "timestamp": timestamp}
-    body = {"replica_id": -1, "topics": [{"name": place[0], "partitions": [row]}]}
+    topics = [{"name": place[0], "partitions": [row]}]
+    body = {"replica_id": -1, "isolation_level": int(committed), "topics": topics}
     (result,) = ask(link, LIST_OFFSETS, body)["topics"][0]["partitions"]
     _accept(result)
     offset: int = result["offset"]

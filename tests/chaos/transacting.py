@@ -1,5 +1,6 @@
 """How transactions of librdkafka's producers are ended, whatever the broker is going through."""
 
+import logging
 import time
 from typing import Final
 
@@ -9,6 +10,10 @@ CALL_S: Final = 10.0
 PATIENCE_S: Final = 120.0
 RETRY_S: Final = 0.02
 
+_MUTE: Final = logging.getLogger("librdkafka")
+_MUTE.disabled = True
+"""Who is fenced hears it by an exception; librdkafka would also print it."""
+
 SOON: Final = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,
@@ -16,11 +21,12 @@ SOON: Final = {
     "retry.backoff.max.ms": 200,
     "log_level": 0,
     "metadata.recovery.strategy": "none",
+    "logger": _MUTE,
 }
 """A dead broker is back within a second: look for it often, and say nothing of its absence.
 
-Without the last line librdkafka (2.16) forgets a broker that is away, makes a new one of the same
-number when it is back, and waits for ever for the old one to take the offsets of a transaction.
+Without the line about metadata librdkafka (2.16) forgets a broker that is away, makes a new one of
+the same number when it is back, and waits for ever for the old one to take a transaction's offsets.
 """
 
 

@@ -110,9 +110,11 @@ def acknowledges_without_writing() -> None:
     append = Partition.append
     promised: dict[str, int] = {}
 
-    def promise(self: Partition, records: Any, header: Any, now_ms: int, guard: Any = None) -> Any:
+    def promise(
+        self: Partition, records: Any, header: Any, now_ms: int, guard: Any = None, **more: Any
+    ) -> Any:
         if self.log.partition.topic != "late":
-            return append(self, records, header, now_ms, guard)
+            return append(self, records, header, now_ms, guard, **more)
         first = promised.get(self.log.directory, 0)
         promised[self.log.directory] = first + header.count
         return Appended(first, first + header.count - 1, -1, False), None

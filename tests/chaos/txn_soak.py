@@ -27,12 +27,11 @@ from tests.chaos.history_readers import (
     GroupReader,
     RawReader,
 )
-from tests.chaos.history_writers import SendingWriter, TransactionalWriter
+from tests.chaos.history_workers import Desk, Sending, Transacting
 from tests.chaos.journal import Journal
 from tests.chaos.load import Worker
 from tests.chaos.recorder import Recorder
 from tests.chaos.talk import Place
-from tests.chaos.transacting import FencedError
 
 from barnabas.verify.checker import check
 from barnabas.verify.findings import Verdict
@@ -42,7 +41,6 @@ _HOME: Final = Path(tempfile.gettempdir()) / "barnabas-txn-soak"
 _TOPICS: Final = {"orders": 3, "clicks": 2}
 _GROUP: Final = "readers"
 _PAUSE_S: Final = 0.01
-_ABORTED_SHARE: Final = 0.1
 _END_S_MAX: Final = 120.0
 _TURNS_MIN: Final = 5
 
@@ -56,58 +54,6 @@ class Cast:
     plain: int = 2
     readers: int = 2
     """Of each isolation level."""
-
-
-class Transacting(Worker):
-    """One transaction after the other, some of them aborted; the first one moves a group, too."""
-
-    def __init__(self, number: int, soak: "Soak") -> None:
-        super().__init__(f"transacting-{number}", soak.journal)
-        self._soak = soak
-        self._group = _GROUP if number == 0 else None
-        self._random = random.Random(f"{soak.seed}/{self.name}")
-        self._lives = 0
-        self.done = 0
-
-    def work(self) -> None:
-        soak = self._soak
-        while not self.stopping.is_set():
-            self._lives += 1
-            name = f"{self.name}.{self._lives}"
-            # One life commits offsets: the next would begin with lower ones.
-            group = self._group if self._lives == 1 else None
-            writer = TransactionalWriter(
-                soak.recorder, name, soak.places, soak.broker.address, self.name, group
-            )
-            try:
-                while not self.stopping.is_set():
-                    commits = self.done > 0 and self._random.random() >= _ABORTED_SHARE
-                    writer.transact(self._random.randint(1, 20), commits=commits)
-                    self.done += 1
-                    time.sleep(_PAUSE_S)
-            except FencedError:
-                continue
-            finally:
-                writer.close()
-
-
-class Sending(Worker):
-    """Sends without transactions."""
-
-    def __init__(self, number: int, soak: "Soak", *, idempotent: bool) -> None:
-        kind = "idempotent" if idempotent else "plain"
-        super().__init__(f"{kind}-{number}", soak.journal)
-        self._random = random.Random(f"{soak.seed}/{self.name}")
-        self._writer = SendingWriter(
-            soak.recorder, self.name, soak.places, soak.broker.address, idempotent=idempotent
-        )
-        self.done = 0
-
-    def work(self) -> None:
-        while not self.stopping.is_set():
-            self._writer.send(self._random.randint(1, 20))
-            self.done += 1
-            time.sleep(_PAUSE_S)
 
 
 class Soak:
@@ -136,9 +82,15 @@ class Soak:
             for name, count in _TOPICS.items():
                 talk.create_topic(link, name, count)
         cast = self._cast
-        self._writers += [Transacting(number, self) for number in range(cast.transactional)]
-        self._writers += [Sending(each, self, idempotent=True) for each in range(cast.idempotent)]
-        self._writers += [Sending(each, self, idempotent=False) for each in range(cast.plain)]
+        desk = Desk(self.journal, self.recorder, self.broker.address, self.seed)
+        for number in range(cast.transactional):
+            group = _GROUP if number == 0 else None
+            self._writers.append(Transacting(f"transacting-{number}", desk, self.places, group))
+        for number in range(cast.idempotent):
+            self._writers.append(Sending(f"idempotent-{number}", desk, self.places))
+        for number in range(cast.plain):
+            writer = Sending(f"plain-{number}", desk, self.places, idempotent=False)
+            self._writers.append(writer)
         for isolation in (READ_COMMITTED, READ_UNCOMMITTED):
             for number in range(cast.readers):
                 name = f"{isolation}-{number}"

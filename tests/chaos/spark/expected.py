@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from tests.chaos.committed import committed
 from tests.chaos.spark.job import COPIES_EVERY
 
 _NAMED_MAX = 5
@@ -22,33 +22,8 @@ def expected(values: Iterable[bytes]) -> Iterator[bytes]:
 
 def committed_values(servers: str, topic: str, partitions: int) -> Iterator[bytes]:
     """Every committed value of the topic, up to its end as it is now."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "judge",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "fetch.max.bytes": 8 << 20,
-            "queued.max.messages.kbytes": 32 << 10,
-        }
-    )
-    try:
-        consumer.assign(
-            [TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)]
-        )
-        ended: set[int | None] = set()
-        while len(ended) < partitions:
-            for message in consumer.consume(10_000, timeout=30.0):
-                problem = message.error()
-                if problem is None:
-                    yield message.value() or b""
-                elif problem.code() == -191:  # _PARTITION_EOF
-                    ended.add(message.partition())
-                else:
-                    raise AssertionError(f"reading {topic}: {problem}")
-    finally:
-        consumer.close()
+    for message in committed(servers, topic, partitions):
+        yield message.value() or b""
 
 
 @dataclass(frozen=True)
