@@ -81,3 +81,23 @@ def test_every_make_target_the_readme_names_is_there() -> None:
     named = set(re.findall(r"`make ([a-z-]+)", (ROOT / "README.md").read_text()))
     assert len(named) > 5
     assert named <= targets
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    links = [
+        (document, link)
+        for document in documents
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text())
+        if "://" not in link
+    ]
+    assert len(links) > 15
+    for document, link in links:
+        assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_kazoo_is_imported_in_one_room_only() -> None:
+    room = ROOT / "src/barnabas/world/zookeeper"
+    pattern = re.compile(r"^\s*(?:from|import) kazoo", re.MULTILINE)
+    where = {path.parent for path in SOURCES if pattern.search(path.read_text())}
+    assert where == {room}
