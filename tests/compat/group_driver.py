@@ -57,22 +57,32 @@ class Positions:
     """What the member owns, as far as it has been told, and how far it has read there."""
 
     def __init__(self) -> None:
+        self._owned: set[Place] = set()
         self._next: dict[Place, int] = {}
 
     def assigned(self, places: Iterable[Place]) -> None:
         """The library gave these."""
-        tell("assigned", partitions=sorted(places))
+        given = sorted(places)
+        self._owned.update(given)
+        tell("assigned", partitions=given)
 
     def revoked(self, places: Iterable[Place], event: str = "revoked") -> None:
         """The library took these away; whatever was read there is not this member's to commit."""
         gone = sorted(places)
+        self._owned.difference_update(gone)
         for place in gone:
             self._next.pop(place, None)
         tell(event, partitions=gone)
 
     def received(self, rows: Sequence[Row]) -> None:
-        """These were read."""
-        self._next.update({(topic, partition): offset + 1 for topic, partition, offset, _ in rows})
+        """These were read.
+
+        aiokafka hands out what it had fetched before also between the revocation and the next
+        assignment: read, but no longer this member's to commit.
+        """
+        for topic, partition, offset, _ in rows:
+            if (topic, partition) in self._owned:
+                self._next[topic, partition] = offset + 1
         tell("received", messages=rows)
 
     def read(self) -> dict[Place, int]:
