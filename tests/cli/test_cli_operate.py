@@ -15,13 +15,15 @@ from typing import IO, Any
 import pytest
 from tests.cli.conftest import COMMAND, Run, environment
 
-from barnabas.cli import cluster_link, cluster_lock
+from barnabas.cli import cluster_link, cluster_lock, main
 from barnabas.cli.brokers import NoAnswerError
+from barnabas.cli.cluster_life import Life
 from barnabas.cli.cluster_link import BROKER, TOPIC, ClusterLink
 from barnabas.cli.cluster_lock import GROUP, OperatorLock
-from barnabas.cli.cluster_restarts import Connection, filled_in, restart_by_command, restart_by_pid
+from barnabas.cli.cluster_restarts import filled_in, restart_by_command, restart_by_pid
 from barnabas.cli.cluster_status import gather, lines
 from barnabas.cli.cluster_throttle import RATES, REPLICAS, listed, throttle, unthrottle
+from barnabas.log.names import LOCK
 from barnabas.model.errors import BarnabasError
 from barnabas.node.local_cluster import pid_file
 from barnabas.operating.plan import Change
@@ -125,14 +127,15 @@ def test_a_command_is_filled_in_for_each_broker_and_its_failure_told() -> None:
     restart_by_command("test {id} = 3", 60)(broker)
     with pytest.raises(BarnabasError, match="`echo no 3 >&2; exit 7` ended with exit code 7: no 3"):
         restart_by_command("echo no {id} >&2; exit 7", 60)(broker)
-    with pytest.raises(BarnabasError, match=r"has not ended within 0\.2 s: whether broker 3 was"):
+    with pytest.raises(BarnabasError, match=r"has not ended within 0\.2 s.* Whether broker 3 was"):
         restart_by_command("exec sleep 30", 0.2)(broker)
 
 
 def test_a_process_is_asked_to_stop(tmp_path: Path) -> None:
-    asleep = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    pid_file(tmp_path, 3).write_text(f"{asleep.pid}\n")
     (tmp_path / "broker-3").mkdir()
+    lock = tmp_path / "broker-3" / LOCK
+    asleep = _asleep(f"kept = open({str(lock)!r}, 'w')")
+    pid_file(tmp_path, 3).write_text(f"{asleep.pid}\n")
     (tmp_path / "broker-3" / "meta.properties").write_text("node.id=3\ncluster.id=ours\n")
     with pytest.raises(BarnabasError, match="belongs to another cluster"):
         restart_by_pid(str(tmp_path), "theirs")(BrokerFacts(3, "host", 1))
@@ -144,17 +147,76 @@ def test_a_process_is_asked_to_stop(tmp_path: Path) -> None:
         restart(BrokerFacts(3, "host", 1))
 
 
-def test_a_connection_tells_when_the_other_end_stops() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        facts = BrokerFacts(1, *server.getsockname())
-        with Connection(facts) as connection:
-            peer, _ = server.accept()
-            assert not connection.is_broken()
-            peer.close()
-            deadline = time.monotonic() + 30
-            while not connection.is_broken():
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+def test_a_process_that_only_has_the_number_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "broker-3").mkdir()
+    (tmp_path / "broker-3" / LOCK).touch()
+    (tmp_path / "broker-3" / "meta.properties").write_text("node.id=3\ncluster.id=ours\n")
+    stranger = _asleep("")
+    pid_file(tmp_path, 3).write_text(f"{stranger.pid}\n")
+    with pytest.raises(BarnabasError, match="it is not the broker of that directory"):
+        restart_by_pid(str(tmp_path), "ours")(BrokerFacts(3, "host", 1))
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+def _asleep(first: str) -> subprocess.Popen[str]:
+    """A process that does something first, and says so."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{first}\nprint('ready', flush=True)\nimport time; time.sleep(60)"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_life_outlasts_its_connections() -> None:
+    config = {"connections.max.idle.ms": 200}
+    with Broker(config=config) as broker, Life(BrokerFacts(0, broker.host, broker.port)) as life:
+        for _ in range(4):
+            assert not life.is_over()
+            time.sleep(0.6)
+
+
+def test_a_life_ends_when_nobody_listens_or_another_process_does() -> None:
+    with Broker() as first:
+        facts = BrokerFacts(0, first.host, first.port)
+        with Life(facts) as life, Life(facts) as other:
+            assert not life.is_over()
+            first.stop()
+            _until(life.is_over)
+            # The other has not looked meanwhile, and what it sees looks as it did before.
+            with Broker(port=facts.port):
+                _until(other.is_over)
+        with pytest.raises(BarnabasError, match="Broker 0 does not answer at"):
+            Life(facts)
+
+
+def test_a_hang_up_is_no_restart(capfd: pytest.CaptureFixture[str]) -> None:
+    with Broker(config={"connections.max.idle.ms": 200}) as broker:
+        # A command that returns at once, and a restart that never comes.
+        arguments = ["cluster", "roll", "--allow-pause", "--command", "true", "--timeout", "3"]
+        assert main.run([*arguments, "-b", broker.bootstrap_servers]) == 1
+    printed = capfd.readouterr()
+    assert "It took more than 3 s to stop broker 0: nothing else was" in printed.err
+    assert "restarted: none; broker 0 was told to restart, and is not waited for" in printed.err
+    assert printed.out == ""
+
+
+def test_an_interrupted_roll_names_the_broker_that_is_away(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    ordered = tmp_path / "ordered"
+    arguments = ["cluster", "roll", "--allow-pause", "--command", f"touch {ordered}"]
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        stderr=subprocess.PIPE, text=True, env=environment(broker.bootstrap_servers),
+    ) as rolling:  # fmt: skip
+        _until(ordered.exists)
+        rolling.send_signal(signal.SIGINT)
+        assert rolling.stderr is not None
+        assert "broker 0 was told to restart" in rolling.stderr.read()
 
 
 def test_events_tell_how_things_are(ok: Ok, topic: str) -> None:

@@ -1,22 +1,19 @@
 """How one broker is restarted: by a signal to its process, or by a command of the operator's."""
 
+import contextlib
 import os
-import select
 import signal
-import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Self
 
+from barnabas.log.names import LOCK
 from barnabas.model.errors import BarnabasError
 from barnabas.node.local_cluster import cluster_of, pid_file
 from barnabas.operating.snapshot import BrokerFacts
 
 Restart = Callable[[BrokerFacts], None]
 """Have a broker stopped and started; it need not be back when this returns."""
-
-_CONNECT_S: Final = 5.0
 
 
 def restart_by_pid(directory: str, cluster_id: str) -> Restart:
@@ -32,6 +29,9 @@ def restart_by_pid(directory: str, cluster_id: str) -> Restart:
                     "that is to be restarted: name the right directory with --data, or say with "
                     "--command how a broker is restarted."
                 )
+            if not _holds(process, path.with_suffix("") / LOCK):
+                # Whoever has that number now has nothing to do with it.
+                raise ProcessLookupError("it is not the broker of that directory")
             os.kill(process, signal.SIGTERM)
         except FileNotFoundError as error:
             raise BarnabasError(
@@ -47,19 +47,38 @@ def restart_by_pid(directory: str, cluster_id: str) -> Restart:
     return restart
 
 
+def _holds(process: int, lock: Path) -> bool:
+    """Whether a process has the lock of a data directory open, as far as the system tells."""
+    if not Path("/proc/self/fd").is_dir():
+        return True
+    try:
+        return any(os.path.samestat(lock.stat(), each) for each in _open_files(process))
+    except FileNotFoundError:
+        return False
+
+
+def _open_files(process: int) -> Iterator[os.stat_result]:
+    for each in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # Closed meanwhile.
+            yield each.stat()
+
+
 def restart_by_command(template: str, timeout_s: float) -> Restart:
     """Run a shell command for each; it ends with 0 when it was done, or begun."""
 
     def restart(broker: BrokerFacts) -> None:
         command = filled_in(template, broker)
         try:
-            done = subprocess.run(  # The shell is the operator's own.
+            # The shell is the operator's own. It stays in our process group: in another one, ssh
+            # and sudo could not ask for a password.
+            done = subprocess.run(
                 command, shell=True, capture_output=True, text=True, check=False, timeout=timeout_s
             )
         except subprocess.TimeoutExpired as error:
             raise BarnabasError(
-                f"`{command}` has not ended within {timeout_s:g} s: whether broker {broker.id} was "
-                "restarted is not known, and nothing else was."
+                f"`{command}` has not ended within {timeout_s:g} s, and was killed; what it has "
+                f"started may go on. Whether broker {broker.id} was restarted is not known, and "
+                "nothing else was."
             ) from error
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -77,31 +96,3 @@ def filled_in(template: str, broker: BrokerFacts) -> str:
     for name, value in (("id", broker.id), ("host", broker.host), ("port", broker.port)):
         template = template.replace(f"{{{name}}}", str(value))
     return template
-
-
-class Connection:
-    """A connection on which nothing is said: it breaks when the process at its end stops."""
-
-    def __init__(self, broker: BrokerFacts) -> None:
-        try:
-            self._socket = socket.create_connection((broker.host, broker.port), _CONNECT_S)
-        except OSError as error:
-            raise BarnabasError(
-                f"Broker {broker.id} does not answer at {broker.address} ({error}): nothing more "
-                "is restarted."
-            ) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def is_broken(self) -> bool:
-        """Whether the other end has hung up."""
-        if not select.select([self._socket], [], [], 0)[0]:
-            return False
-        try:
-            return self._socket.recv(1) == b""
-        except OSError:
-            return True

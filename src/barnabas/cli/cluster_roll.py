@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from barnabas.cli.brokers import NoAnswerError
+from barnabas.cli.cluster_life import Life
 from barnabas.cli.cluster_link import ClusterLink, ask_metadata, no_such_broker
 from barnabas.cli.cluster_lock import OperatorLock
 from barnabas.cli.cluster_orders import elect_preferred
-from barnabas.cli.cluster_restarts import Connection, Restart, restart_by_command, restart_by_pid
+from barnabas.cli.cluster_restarts import Restart, restart_by_command, restart_by_pid
 from barnabas.cli.output import note, print_json
 from barnabas.cli.progress_line import ProgressLine
 from barnabas.model.errors import BarnabasError
 from barnabas.operating.rolling import needs, next_broker, not_preferred, out_of_sync, under_min_isr
-from barnabas.operating.snapshot import Snapshot
+from barnabas.operating.snapshot import BrokerFacts, Snapshot
 
 _LOOK_S: Final = 0.2
 
@@ -82,10 +83,16 @@ def _told_who_was_restarted(roll: "_Roll") -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, BarnabasError):
-        if roll.done:
-            names = ", ".join(str(each.broker) for each in roll.done)
+        if roll.done or roll.under_way is not None:
+            names = ", ".join(str(each.broker) for each in roll.done) or "none"
+            last = (
+                ""
+                if roll.under_way is None
+                else f"; broker {roll.under_way} was told to restart, and is not waited for now"
+            )
             note(
-                f"Stopped with these brokers restarted: {names}; preferred leaders were not asked."
+                f"Stopped with these brokers restarted: {names}{last}; preferred leaders were not "
+                "asked."
             )
         raise
 
@@ -131,6 +138,8 @@ class _Roll:
         self._progress = progress
         self._expected: set[int] = set()
         self.done: list[Restarted] = []
+        self.under_way: int | None = None
+        """The broker that was told to restart, and was not seen in sync since."""
         self.leaders = 0
         self.seconds = 0.0
 
@@ -147,6 +156,7 @@ class _Roll:
             for each in waiting:
                 self._check_not_needed(snapshot, each)
             self.done.append(self._restart_one(snapshot, number))
+            self.under_way = None
             waiting.discard(number)
             if not self._choice.as_json:
                 self._tell(self.done[-1], total)
@@ -170,10 +180,10 @@ class _Roll:
         facts = snapshot.brokers[number]
         began = time.monotonic()
         deadline = began + self._choice.timeout_s
-        with Connection(facts) as connection:
-            self._restart(facts)
+        with Life(facts) as life:
+            self._order(facts)
             self._until(
-                connection.is_broken,
+                life.is_over,
                 deadline,
                 f"broker {number} is to stop",
                 f"stop broker {number}",
@@ -192,6 +202,14 @@ class _Roll:
             seconds_away=round(back - began, 3),
             seconds_in_sync=round(time.monotonic() - back, 3),
         )
+
+    def _order(self, facts: BrokerFacts) -> None:
+        self.under_way = facts.id
+        try:
+            self._restart(facts)
+        except BarnabasError:
+            self.under_way = None  # The error itself says what became of it.
+            raise
 
     def _answers(self, number: int) -> bool:
         """Whether it serves, and others know that it is back."""
