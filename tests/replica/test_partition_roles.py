@@ -13,7 +13,7 @@ from barnabas.config.topic_config import TopicConfig
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.transactions import Marker
 from barnabas.replica.parked import ParkedFetch
-from barnabas.replica.uncommitted import ENOUGH_TO_LOOK
+from barnabas.replica.uncommitted import ENOUGH_TO_LOOK, PIECES_MAX
 from barnabas.sim.loop import SimLoop, run
 from barnabas.wire.records.record import encode_batch
 
@@ -141,6 +141,17 @@ def _marker() -> Marker:
     return Marker(
         producer_id=7, epoch=0, coordinator_epoch=0, committed=True, transaction_version=0
     )
+
+
+def test_what_nobody_commits_for_long_takes_no_more_and_more_memory() -> None:
+    async def scene(loop: SimLoop) -> None:
+        one = leader(loop, (1,), TopicConfig(min_insync_replicas=2))
+        for _ in range(3 * PIECES_MAX):
+            one.append(b"quick")
+        assert one.partition.high_watermark == 0
+        assert len(one.partition._uncommitted._pieces) == PIECES_MAX
+
+    play(scene)
 
 
 def test_what_waits_while_the_isr_is_too_small_is_committed_when_it_grows() -> None:

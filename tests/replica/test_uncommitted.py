@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.replica.uncommitted import ENOUGH_TO_LOOK, Uncommitted
+from barnabas.replica.uncommitted import ENOUGH_TO_LOOK, PIECES_MAX, Uncommitted
 
 
 def test_what_was_there_before_is_not_counted() -> None:
@@ -31,6 +31,18 @@ def test_another_role_begins_to_count_anew() -> None:
     assert found.commit(10, 10) == 0
     found.add(11, 50)
     assert found.commit(10, 11) == 50
+
+
+def test_more_than_can_be_told_apart_counts_together() -> None:
+    found = Uncommitted()
+    for end in range(1, 10 * PIECES_MAX + 1):
+        found.add(end, 100)
+    assert len(found._pieces) == PIECES_MAX
+    assert found.commit(0, 10) == 10 * 100
+    half = found.commit(10, 5 * PIECES_MAX)
+    assert half == (5 * PIECES_MAX - 10) * 100
+    found.add(10 * PIECES_MAX + 1, 700)
+    assert found.commit(5 * PIECES_MAX, 10 * PIECES_MAX + 1) == 5 * PIECES_MAX * 100 + 700
 
 
 @given(

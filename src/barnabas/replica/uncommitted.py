@@ -6,10 +6,14 @@ from typing import Final
 ENOUGH_TO_LOOK: Final = 2**62
 """Of bytes that nobody has counted: whoever waits for some had better see for himself."""
 
+PIECES_MAX: Final = 1_000
+"""More are not told apart. While the ISR is too small nothing is committed, and a producer that
+does not ask for it (acks=1) goes on all the same, for days."""
+
 
 class Uncommitted:
     """The sizes of what is not everywhere yet: of batches that were appended by a leader, or of
-    what a follower has copied at once."""
+    what a follower has copied at once. However much that is, it takes little memory."""
 
     __slots__ = ("_counted_from", "_pieces")
 
@@ -26,7 +30,12 @@ class Uncommitted:
 
     def add(self, end: int, size: int) -> None:
         """So many bytes more, up to `end`."""
-        self._pieces.append((end, size))
+        pieces = self._pieces
+        if len(pieces) < PIECES_MAX:
+            pieces.append((end, size))
+        else:
+            # As if it had come at once with what came last.
+            pieces[-1] = (end, pieces[-1][1] + size)
 
     def commit(self, committed: int, offset: int) -> int:
         """How many bytes lie between what was `committed` and `offset`, up to where it is now."""
@@ -36,7 +45,7 @@ class Uncommitted:
             begin, some = pieces.popleft()
             size += some
         if pieces and begin < offset:
-            # Of what a follower has got at once, some: about so much of it as of its offsets.
+            # Of what came at once, some: about so much of it as of its offsets.
             end, some = pieces[0]
             part = max(some * (offset - begin) // (end - begin), 1)
             pieces[0] = (end, some - part)
