@@ -295,6 +295,32 @@ def test_news_that_overtake_the_answer_are_not_forgotten() -> None:
     play(scene)
 
 
+def test_news_that_overtake_a_refusal_are_not_forgotten() -> None:
+    """A move begins meanwhile: who is added would be turned away for as long as nothing else is
+    written."""
+
+    async def scene(stage: Scene) -> None:
+        stage.store.gate = asyncio.Event()
+        stage.store.plan = [KafkaError(ErrorCode.ineligible_replica, "another life")]
+        stage.fetch(3, 0)
+        await asyncio.sleep(1)
+        moving = replace(
+            stage.store.stored,
+            replicas=(1, 2, 3, 4),
+            adding=(4,),
+            original=(1, 2, 3),
+            partition_epoch=1,
+        )
+        stage.leader.assume(moving)
+        assert not stage.partition.has_follower(4)
+        stage.store.gate.set()
+        await asyncio.sleep(1)
+        assert stage.partition.has_follower(4)
+        assert stage.isr() == stage.maximal() == (1, 2)
+
+    play(scene)
+
+
 def test_another_epoch_ends_a_write_without_a_word() -> None:
     async def scene(stage: Scene) -> None:
         stage.store.plan = ["lost after"] * 3

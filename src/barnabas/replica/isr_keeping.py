@@ -141,7 +141,7 @@ class IsrKeeping:
                 logger.warning("the ISR of %s is not made %s: %s", name, isr, error)
                 if not is_unknown:
                     in_sync.refused()
-                    partition.advance()
+                    self._catch_up(partition, in_sync)
                     return
                 # An attempt before it may still be on its way. Writing what is there already takes
                 # its version away from it.
@@ -158,17 +158,19 @@ class IsrKeeping:
         is_here = hosted is not None and hosted.partitions.get(number) is partition
         return hosted if is_here else None
 
-    @staticmethod
-    def _settle(partition: Partition, in_sync: InSync, stored: PartitionState) -> None:
+    def _settle(self, partition: Partition, in_sync: InSync, stored: PartitionState) -> None:
         if partition.in_sync is not in_sync or stored.leader_epoch != in_sync.state.leader_epoch:
             # This broker leads no more, or in another epoch, and will hear of it. Until then both
             # ISRs count.
             return
-        now_s = asyncio.get_running_loop().time()
-        in_sync.update(stored, now_s)
+        in_sync.update(stored, asyncio.get_running_loop().time())
+        self._catch_up(partition, in_sync)
+
+    @staticmethod
+    def _catch_up(partition: Partition, in_sync: InSync) -> None:
+        """The controller may have written something of which we heard before our own answer."""
         if in_sync.is_news(partition.state):
-            # The controller wrote something after us, of which we heard before our own answer.
-            in_sync.update(partition.state, now_s)
+            in_sync.update(partition.state, asyncio.get_running_loop().time())
         partition.advance()
 
     async def close(self) -> None:
