@@ -1,6 +1,7 @@
 """Who counts as in sync and who may lead, as brokers come, go, and lose what they had."""
 
 import asyncio
+import contextlib
 from functools import partial
 
 import pytest
@@ -130,6 +131,28 @@ def test_only_the_living_join_an_isr() -> None:
             await alter(town, 1, 1, 2)
         assert dead.value.code is ErrorCode.ineligible_replica
         assert (await alter(town, 1, 1, 0)).isr == (1, 0)
+
+    in_town(scenario)
+
+
+@pytest.mark.parametrize("delay_ms", range(3, 11))
+def test_who_dies_while_he_joins_does_not_stay(delay_ms: int) -> None:
+    """The leader is the controller. It may look for elections, without that broker, before it hears
+    that its own write is done: nobody else would look again while nothing is appended."""
+
+    async def scenario(town: Town) -> None:
+        await town.start(*ALL)
+        await town.create("t", [0, 1, 2])
+        await alter(town, 0, 0, 1)
+        await town.settle()
+        assert town.controller is town.brokers[0]
+        town.kill(2)
+        town.ensemble.expire(machine(2))
+        await asyncio.sleep(delay_ms / 1000)
+        with contextlib.suppress(KafkaError):
+            await alter(town, 0, 0, 1, 2)
+        await town.settle()
+        assert town.state("t").isr == (0, 1)
 
     in_town(scenario)
 
