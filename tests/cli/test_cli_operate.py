@@ -10,24 +10,34 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
 from tests.cli.conftest import COMMAND, Run, environment
 
-from barnabas.cli import cluster_link, cluster_lock, main
+from barnabas.cli import cluster_link, cluster_lock, cluster_moves, main
 from barnabas.cli.brokers import NoAnswerError
 from barnabas.cli.cluster_life import Life
 from barnabas.cli.cluster_link import BROKER, TOPIC, ClusterLink
 from barnabas.cli.cluster_lock import GROUP, OperatorLock
+from barnabas.cli.cluster_moves import Mover
 from barnabas.cli.cluster_restarts import filled_in, restart_by_command, restart_by_pid
 from barnabas.cli.cluster_status import gather, lines
 from barnabas.cli.cluster_throttle import RATES, REPLICAS, listed, throttle, unthrottle
+from barnabas.cli.progress_line import ProgressLine
 from barnabas.log.names import LOCK
 from barnabas.model.errors import BarnabasError
 from barnabas.node.local_cluster import pid_file
 from barnabas.operating.plan import Change
-from barnabas.operating.snapshot import BrokerFacts, Moving, Place, Snapshot
+from barnabas.operating.snapshot import (
+    BrokerFacts,
+    Moving,
+    PartitionFacts,
+    Place,
+    Snapshot,
+    TopicFacts,
+)
 from barnabas.testing import Broker
 
 Ok = Callable[..., str]
@@ -323,6 +333,23 @@ def _until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_of_the_preferred_leaders_those_that_are_wanted_are_elected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Place] = []
+    monkeypatch.setattr(cluster_moves, "elect_preferred", lambda _, places: asked.extend(places))
+    partitions = {number: PartitionFacts(2, 1, (1, 2), (1, 2)) for number in range(3)}
+    snapshot = Snapshot(
+        cluster_id="", controller=1, brokers={}, topics={"t": TopicFacts("", partitions)}
+    )
+    link: Any = SimpleNamespace(snapshot=lambda: snapshot)
+    mover = Mover(link, None, ProgressLine(), lambda: None)
+    mover.elect({Place("t", 1), Place("u", 0)})
+    assert asked == [Place("t", 1)]
+    mover.elect()
+    assert len(asked) == mover.moved.leaders == 4
 
 
 def test_a_list_of_throttled_replicas_that_is_too_long_is_all_of_the_topic() -> None:

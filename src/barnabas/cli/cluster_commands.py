@@ -93,15 +93,14 @@ def run_drain(choice: Choice, broker: int) -> None:
             # Also for a broker that is away and holds nothing any more: it may be cordoned.
             _give_back(link, choice, broker)
             return
-        view = _look(link)
-        if broker not in {*view.snapshot.brokers, *view.snapshot.dead}:
-            raise no_such_broker(broker)
-        plan = _drained(view, broker)
+        plan = _plan_of_drain(link, broker)
         if choice.dry_run:
             _show_plan(plan, choice.as_json)
             return
-        check_can_move(link, view.snapshot)
         with OperatorLock(choice.bootstrap, f"drain {broker}") as lock, ProgressLine() as progress:
+            # Again, before the broker is cordoned: another command may have ended meanwhile, and
+            # the lock may have had the topic of groups made, with replicas on every broker.
+            _plan_of_drain(link, broker)
             mover = Mover(link, choice.rate, progress, lock.check)
             with _told_what_stays(f"drain {broker}", choice, mover, cordoned=broker):
                 _cordon(link, broker)
@@ -115,6 +114,20 @@ def run_drain(choice: Choice, broker: int) -> None:
     )
 
 
+def _plan_of_drain(link: ClusterLink, broker: int) -> list[Change]:
+    """BarnabasError when the broker can not be drained as things are."""
+    view = _look(link)
+    if not _is_known(view.snapshot, broker):
+        raise no_such_broker(broker)
+    plan = _drained(view, broker)
+    check_can_move(link, view.snapshot)
+    return plan
+
+
+def _is_known(snapshot: Snapshot, broker: int) -> bool:
+    return broker in snapshot.brokers or broker in snapshot.dead
+
+
 def _drained(view: _View, broker: int) -> list[Change]:
     return plan_drain(layout_of(view.snapshot), broker, view.racks, view.sizes)
 
@@ -125,7 +138,7 @@ def _drain(link: ClusterLink, broker: int, mover: Mover) -> None:
         plan = _drained(view, broker)
         held = any(broker in facts.replicas for _, facts in view.snapshot.partitions())
         if not plan and not held and not view.snapshot.moving:
-            mover.elect()
+            mover.elect(mover.ended)
             return
         mover.run(plan)
     raise BarnabasError(
@@ -136,8 +149,15 @@ def _drain(link: ClusterLink, broker: int, mover: Mover) -> None:
 
 def _give_back(link: ClusterLink, choice: Choice, broker: int) -> None:
     with OperatorLock(choice.bootstrap, f"drain {broker} --cancel"):
-        taken = take_back(link, link.snapshot(moves_needed=True))
-        uncordoned = _uncordon(link, broker)
+        snapshot = link.snapshot(moves_needed=True)
+        # First: it is refused for a number that was mistyped, and then nothing is taken back.
+        uncordoned = _uncordon(link, snapshot, broker)
+        try:
+            taken = take_back(link, snapshot)
+        except BarnabasError:
+            if uncordoned:
+                note(f"Broker {broker} is uncordoned; its moves were not taken back.")
+            raise
     _tell_taken_back(taken, choice.as_json, broker if uncordoned else None)
 
 
@@ -151,11 +171,19 @@ def _cordon(link: ClusterLink, broker: int) -> None:
         note(f"Broker {broker} may be given partitions of new topics meanwhile: {error}")
 
 
-def _uncordon(link: ClusterLink, broker: int) -> bool:
-    """Whether it was done; brokers that do not know the key were never cordoned."""
+def _uncordon(link: ClusterLink, snapshot: Snapshot, broker: int) -> bool:
+    """Whether it was done; brokers that do not know the key were never cordoned.
+
+    BarnabasError when there is no such broker. One that is away and holds nothing any more is
+    known to the cluster by being cordoned, so only the cluster can tell.
+    """
     try:
         configure(link, {(BROKER, str(broker)): {CORDONED: None}})
+    except NoAnswerError:
+        raise
     except BarnabasError as error:
+        if not _is_known(snapshot, broker):
+            raise no_such_broker(broker) from error
         if "unknown broker config name" not in str(error).lower():
             raise
         return False

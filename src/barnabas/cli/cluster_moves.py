@@ -1,7 +1,7 @@
 """Moves of replicas carried out: begun a few at a time, watched, and counted."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -91,6 +91,8 @@ class Mover:
         self._total = 0
         self._heard_s = time.monotonic()
         self.moved = Moved()
+        self.ended: set[Place] = set()
+        """The partitions whose moves were seen to end."""
 
     def run(self, plan: Collection[Change]) -> None:
         """Return when everything is where it shall be, also what somebody had begun before."""
@@ -178,6 +180,7 @@ class Mover:
             )
 
     def _count(self, watch: _Watch) -> None:
+        self.ended.add(watch.change.place)
         self.moved.partitions += 1
         self.moved.replicas += len(watch.change.adding)
         self.moved.bytes += watch.size
@@ -191,10 +194,16 @@ class Mover:
             done / total if total else None,
         )
 
-    def elect(self) -> None:
-        """Every partition is led by its first replica from now on, where that is in sync."""
+    def elect(self, wanted: Container[Place] | None = None) -> None:
+        """These partitions, or all, are led by their first replica from now on, where that is in
+        sync.
+        """
         began = time.monotonic()
-        places = not_preferred(self._link.snapshot())
+        places = [
+            place
+            for place in not_preferred(self._link.snapshot())
+            if wanted is None or place in wanted
+        ]
         elect_preferred(self._link, places)
         self.moved.leaders += len(places)
         self.moved.seconds += time.monotonic() - began
