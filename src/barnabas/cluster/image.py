@@ -105,6 +105,10 @@ class Image:
     topics: dict[str, Topic] = field(default_factory=dict)
     topics_by_id: dict[bytes, Topic] = field(default_factory=dict)
 
+    def are_staying(self, brokers: Iterable[int]) -> bool:
+        """Whether these are all alive, and none of them is about to leave."""
+        return all(each in self.brokers and not self.brokers[each].leaving for each in brokers)
+
     def with_topics(self, changed: Iterable[Topic]) -> Self:
         """The image with these topics added or replaced."""
         topics, by_id = dict(self.topics), dict(self.topics_by_id)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from barnabas.cluster.changes import Decision
@@ -453,16 +453,12 @@ class Cluster:
         except StateChangedError as error:
             self._view.found_state(change.topic, change.number, error.actual)
             raise
-        if not after.is_moving and self._are_staying(after.isr):
+        if not after.is_moving and self.image.are_staying(after.isr):
             # (Otherwise this broker, if it is the controller, must look: a move may be complete
             # now, or a member gone since the controller looked last.)
             following.is_done(mark)
         self._view.found_state(change.topic, change.number, after)
         return after
-
-    def _are_staying(self, members: Iterable[int]) -> bool:
-        brokers = self.image.brokers
-        return all(each in brokers and not brokers[each].leaving for each in members)
 
     async def _open_session(self) -> None:
         if not self._has_joined:  # Logs may take longer to open than a session lives.
