@@ -41,6 +41,8 @@ class WritingWorker(Worker):
         self.done = 0
         self.stored = 0
         """Records that were acknowledged, or committed."""
+        self.lacking = 0
+        """Records that were sent without a transaction, and not acknowledged."""
         self.last_told = 0.0, 0.0
         """When what was acknowledged last had begun, and when that was told: monotonic clock."""
         self._began = 0.0
@@ -75,6 +77,7 @@ class Sending(WritingWorker):
             count = self.next_count()
             if self._writer.send(count, key):
                 self.acknowledged(count)
+            self.lacking = self._writer.lacking
             self.done += 1
             time.sleep(self.desk.pause_s)
 

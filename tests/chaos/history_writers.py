@@ -53,7 +53,12 @@ class _Sends:
     @property
     def are_all_there(self) -> bool:
         """Whether each was acknowledged."""
-        return not self.failed and len(self.offsets) == len(self.names)
+        return not self.failed and not self.lacking
+
+    @property
+    def lacking(self) -> int:
+        """How many were not acknowledged: they failed, or were not heard of in time."""
+        return len(self.names) - len(self.offsets)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -91,6 +96,8 @@ class SendingWriter(Writer):
         *, idempotent: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(recorder, name, places)
+        self.lacking = 0
+        """Records that were not acknowledged."""
         self._flag = {} if idempotent else {"idempotent": False}
         self._producer = Producer(
             {
@@ -110,6 +117,7 @@ class SendingWriter(Writer):
         sends.produce(self._producer)
         kind = "ok" if sends.are_all_there else "info"
         self.recorder.note(self.name, kind, "send", sends.steps())
+        self.lacking += sends.lacking
         return sends.are_all_there
 
 

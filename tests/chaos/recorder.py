@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-_SENDING: Final = {"send", "txn"}
+_ACKNOWLEDGING: Final = {("ok", "send"), ("ok", "txn"), ("info", "send")}
+"""Ends whose offsets were acknowledged: those of a burst that failed in part, too."""
 
 
 class Recorder:
@@ -27,7 +28,7 @@ class Recorder:
         if value is not None:
             event["value"] = value
         with self._lock:
-            if kind == "ok" and f in _SENDING:
+            if (kind, f) in _ACKNOWLEDGING:
                 self._remember(value)
             event["time"] = time.monotonic_ns()
             line = memoryview(json.dumps(event, separators=(",", ":")).encode() + b"\n")

@@ -81,9 +81,12 @@ class Model:
             self.it.end("plain", "send", "fail")
             return
         if outcome == "info":
+            # Of what is stored some is acknowledged: the rest was told to have failed, or nothing.
+            told: dict[str, int | None] = dict.fromkeys(values)
             for value in values[: self.random.randint(0, len(values))]:
-                self._append(value, True)
-            self.it.end("plain", "send", "info")
+                _, _, offset = self._append(value, True)
+                told[value] = offset if self.random.random() < 0.5 else None
+            self.it.end("plain", "send", "info", told)
             return
         stored = [self._append(value, True) for value in values]
         self.it.end("plain", "send", "ok", {value: offset for value, _, offset in stored})

@@ -42,7 +42,7 @@ class Recorded:
     def send(self, process: str, sends: Sends, kind: str = "ok", **more: Any) -> None:
         """A whole send."""
         self.begin(process, "send", list(sends), **more)
-        self.end(process, "send", kind, sends if kind == "ok" else None)
+        self.end(process, "send", kind, None if kind == "fail" else sends)
 
     def txn(self, process: str, sends: Sends, kind: str = "ok", *steps: Any) -> None:
         """A whole transaction; one that failed was not asked to commit."""

@@ -55,6 +55,34 @@ def test_a_write_that_nobody_knows_of_may_be_lost(it: Recorded) -> None:
     assert it.anomalies() == {}
 
 
+def test_what_was_acknowledged_counts_though_the_rest_of_its_burst_failed(it: Recorded) -> None:
+    it.send("w", {"a": 0, "b": None}, "info")
+    it.send("w", {"c": 1})
+    it.poll("r", {1: "c"})
+    assert it.anomalies() == {"lost-write": 1}
+    (finding,) = it.verdict().findings
+    assert finding.values == ("a",)
+    assert it.verdict().tally["values acknowledged"] == 2
+
+
+def test_offsets_of_a_transaction_that_nobody_knows_of_are_no_promise(it: Recorded) -> None:
+    """Its records were stored; that says nothing of whether it was committed."""
+    it.begin("w", "txn", ["a"])
+    it.line("w", "commit", "txn")
+    it.end("w", "txn", "info", {"a": 0})
+    it.send("w", {"b": 2})
+    it.poll("r", {2: "b"})
+    assert it.anomalies() == {}
+
+
+def test_a_send_that_failed_has_no_offsets(it: Recorded) -> None:
+    it.begin("w", "send", ["a"])
+    it.end("w", "send", "fail", {"a": 0})
+    it.send("w", {"b": 1})
+    it.poll("r", {1: "b"})
+    assert it.anomalies() == {}
+
+
 def test_what_a_consumer_was_told_is_passed_counts_as_passed(it: Recorded) -> None:
     it.send("w", {"a": 0})
     it.poll("r", {}, 1)

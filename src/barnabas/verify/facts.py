@@ -79,8 +79,14 @@ class Write:
 
     @property
     def fate(self) -> Fate:
-        """Of its operation."""
-        return Fate.UNKNOWN if self.operation is None else self.operation.fate
+        """Of its operation; but a send that was acknowledged is there whatever became of the
+        others that were sent with it."""
+        operation = self.operation
+        if operation is None:
+            return Fate.UNKNOWN
+        if self.acknowledged is not None and not operation.is_transaction:
+            return Fate.COMMITTED
+        return operation.fate
 
     @property
     def offsets(self) -> tuple[int, ...]:

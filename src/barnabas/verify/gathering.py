@@ -1,7 +1,7 @@
 """From events to facts, in one pass; what breaks an order is found on the way."""
 
 from barnabas.model.topics import TopicPartition
-from barnabas.verify.facts import NEVER, Gap, Operation, PartitionFacts, Write
+from barnabas.verify.facts import NEVER, Fate, Gap, Operation, PartitionFacts, Write
 from barnabas.verify.findings import Anomaly, Finding, Findings, Lag
 from barnabas.verify.history import (
     CommittedOffset,
@@ -129,7 +129,9 @@ class Gathering:
         operation.ended, operation.ended_ns = self.events, event.time
         sends = [step for step in event.steps if isinstance(step, Send)]
         self._check_same(operation, sends, event)
-        if is_ok:
+        # Of a burst that failed in part some is acknowledged all the same. Not so in a transaction:
+        # where its records were stored says nothing of whether it was committed.
+        if is_ok or (event.type is EventType.INFO and not operation.is_transaction):
             self._acknowledge(operation, sends)
         passed: dict[TopicPartition, int] = {}
         for step in event.steps:
@@ -277,7 +279,7 @@ class Gathering:
 
     def _note_lag(self, write: Write, event: Event) -> None:
         operation = write.operation
-        if operation is None or operation.outcome is not EventType.OK:
+        if operation is None or write.fate is not Fate.COMMITTED:
             return
         lag = event.time - operation.ended_ns
         if lag > self.worst_lag.nanoseconds:

@@ -59,7 +59,8 @@ class Send(NamedTuple):
     place: TopicPartition
     value: str
     offset: int | None = None
-    """As it was acknowledged, at the end of the operation; None: not told."""
+    """As it was acknowledged, at the end of the operation; None: not told. Of a send whose end is
+    `info` those with an offset are acknowledged, and only the others not known of."""
     key: str | None = None
     """Given for topics that are compacted: a later record of the key may replace this one."""
 

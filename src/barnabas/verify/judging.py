@@ -103,7 +103,7 @@ class Judging:
             operation = write.operation
             if operation is None or operation.is_transaction:
                 continue
-            if operation.fate is Fate.COMMITTED and self._is_missing(write):
+            if write.fate is Fate.COMMITTED and self._is_missing(write):
                 self._complain_of(write)
 
     def _judge_whole(self, transaction: Operation) -> None:

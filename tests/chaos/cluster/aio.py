@@ -52,6 +52,7 @@ class AioSending(WritingWorker):
                 sends.offsets[value] = answer.offset if answer.offset >= 0 else None
         is_ok = sends.are_all_there
         writer.recorder.note(self.name, "ok" if is_ok else "info", "send", sends.steps())
+        self.lacking += sends.lacking
         if is_ok:
             self.acknowledged(len(sends.names))
 
