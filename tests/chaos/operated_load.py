@@ -104,11 +104,17 @@ class Verdict:
     copied: int
     aborted: int
     inexact: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    """Where writers had to wait for longer than they should."""
 
     @property
     def is_good(self) -> bool:
         """Whether nobody was harmed."""
-        return not (self.failures or self.lost or self.lost_offsets or self.inexact)
+        return not (self.lost or any(self._told))
+
+    @property
+    def _told(self) -> Sequence[list[str]]:
+        return self.failures, self.lost_offsets, self.inexact, self.late
 
     def tell(self, head: Sequence[str], lines: Sequence[str], out: Path | None) -> int:
         """Print the whole report, and keep it in a file; the code to exit with."""
@@ -128,7 +134,7 @@ class Verdict:
             f"{written} errors of clients, {self.lost} acknowledged and lost, {again}",
             f"{groups}: {len(self.lost_offsets)} lost or gone back",
             f"{copies} and done again: {len(self.inexact)} differences between source and copy",
-            *(f"  {each}" for each in (*self.failures, *self.lost_offsets, *self.inexact)[:10]),
+            *(f"  {each}" for each in list(itertools.chain(*self._told))[:10]),
         ]
 
 
@@ -145,7 +151,7 @@ class Load:
         self._members = [
             Member(bootstrap, GROUP, PLAIN, settings) for settings in ({}, {"client.id": "second"})
         ]
-        self._watch = OffsetsWatch(bootstrap, GROUP, PLAIN)
+        self._watch = OffsetsWatch(bootstrap, GROUP, PLAIN, self._members)
         self._copier = LastingCopier(bootstrap)
         for thread in (self._writer, *self._members, self._watch, self._copier):
             thread.start()

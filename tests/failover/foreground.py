@@ -9,7 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-_COMMAND = (sys.executable, "-m", "barnabas")
+_START = """\
+import ctypes, runpy, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+runpy.run_module("barnabas", run_name="__main__", alter_sys=True)
+"""
+"""As `-m barnabas`, but told to stop (by PR_SET_PDEATHSIG) when whoever has started it is gone: a
+run that is killed can not see to that itself."""
+_COMMAND = (sys.executable, "-c", _START)
 READY = re.compile(r"Barnabas .* is ready at (\S+) with (\d) brokers; Ctrl-C stops it\. (.*)")
 KILL = re.compile(r"kill -9 (\d+) \(broker (\d)\)")
 WAIT_S = 90.0

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -35,6 +35,8 @@ class Member(threading.Thread):
         self.taken: list[tuple[int, int]] = []
         """Partition and number, in order."""
         self.commits = 0
+        self.acknowledged: dict[int, int] = {}
+        """What it was told to be committed, by partition."""
         self.problems: list[str] = []
         self.stopping = threading.Event()
         self._topic = topic
@@ -73,9 +75,10 @@ class Member(threading.Thread):
         assert partition is not None
         assert value is not None
         self.taken.append((partition, int(value)))
-        place = TopicPartition(self._topic, partition, (message.offset() or 0) + 1)
-        while not self._commits(place):
+        end = (message.offset() or 0) + 1
+        while not self._commits(TopicPartition(self._topic, partition, end)):
             time.sleep(0.05)
+        self.acknowledged[partition] = end
         self.commits += 1
 
     def _commits(self, place: TopicPartition) -> bool:
@@ -102,15 +105,19 @@ _PASSING: Final = (
 
 
 class OffsetsWatch(threading.Thread):
-    """Asks again and again what a group has committed: that may never go back."""
+    """Asks again and again what a group has committed: that may never go back, not even behind
+    what only `members` were told in between."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, members: Sequence[Member] = ()
+    ) -> None:
         super().__init__(daemon=True)
         self.latest = dict.fromkeys(range(PARTITIONS), -1)
         self.asked = 0
         self.problems: list[str] = []
         self.stopping = threading.Event()
         self._topic = topic
+        self._members = members
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group} | QUIET)
 
     def run(self) -> None:
@@ -122,6 +129,7 @@ class OffsetsWatch(threading.Thread):
     def ask(self) -> bool:
         """Once; whether it was answered."""
         places = [TopicPartition(self._topic, number) for number in self.latest]
+        floors = self._floors()
         try:
             found = self._consumer.committed(places, timeout=10)
         except KafkaException:
@@ -129,9 +137,16 @@ class OffsetsWatch(threading.Thread):
         for place in found:
             if place.error is not None:
                 return False
-            before, now = self.latest[place.partition], max(place.offset, -1)
+            before, now = floors[place.partition], max(place.offset, -1)
             if now < before:
                 self.problems.append(f"partition {place.partition}: {now} after {before}")
             self.latest[place.partition] = now
         self.asked += 1
         return True
+
+    def _floors(self) -> dict[int, int]:
+        """What was found or acknowledged so far."""
+        return {
+            number: max([latest, *(each.acknowledged.get(number, -1) for each in self._members)])
+            for number, latest in self.latest.items()
+        }
