@@ -56,6 +56,42 @@ def test_settings_of_brokers(ok: Ok, topic: str) -> None:
     assert settings(ok, "brokers") == {}
 
 
+def test_what_was_not_set_is_not_changed(ok: Ok, run: Run, topic: str) -> None:
+    whose = f"topic:{topic}"
+    assert ok("config", "unset", whose, "retention.ms") == (
+        f"retention.ms of topic {topic} was not set.\n"
+    )
+    ok("config", "set", whose, "retention.ms=1000")
+    assert ok("config", "unset", whose, "retention.ms", "flush.ms") == (
+        f"Changed topic {topic}.\nflush.ms of topic {topic} was not set.\n"
+    )
+    # It is set, but not for every broker.
+    ok("config", "set", "broker:0", "compression.type=lz4")
+    try:
+        assert ok("config", "unset", "brokers", "compression.type") == (
+            "compression.type of all brokers was not set.\n"
+        )
+        assert settings(ok, "broker:0", "compression.type")["compression.type"][0] == "lz4"
+    finally:
+        assert ok("config", "unset", "broker:0", "compression.type") == "Changed broker 0.\n"
+    for arguments, words in [
+        ((whose, "retnetion.ms"), f"There is no setting retnetion.ms of topic {topic}"),
+        (("broker:0", "no.such"), "There is no setting no.such of broker 0"),
+        (("brokers", "no.such"), "`barnabas config describe broker:0 --all` shows"),
+        (("broker:0", "listeners"), "listeners of broker 0 can only be changed at a restart"),
+        (("brokers", "listeners"), "listeners of all brokers can only be changed at a restart"),
+        (("topic:nothing", "retention.ms"), "There is no topic nothing"),
+    ]:
+        assert words in refused(run, "config", "unset", *arguments)
+
+
+def test_keys_of_all_brokers_that_are_not_set_and_that_do_not_exist(ok: Ok, run: Run) -> None:
+    assert settings(ok, "brokers", "log.retention.ms") == {}
+    assert "There is no setting log.retentoin.ms of all brokers" in refused(
+        run, "config", "describe", "brokers", "log.retentoin.ms"
+    )
+
+
 def test_a_check_changes_nothing(ok: Ok, run: Run, topic: str) -> None:
     said = ok("config", "set", f"topic:{topic}", "retention.ms=1000", "--check")
     assert said == f"The settings of topic {topic} can be changed so.\n"

@@ -222,6 +222,16 @@ def test_one_broker_wins_over_all_and_its_setting_can_be_withdrawn(image: Image)
     assert isinstance(decision.operations[0], SetData)
 
 
+def test_unsetting_what_is_not_there_is_taken_as_kafka_takes_it(image: Image) -> None:
+    for resource, key in ((TOPIC, "no.such"), (THIS_BROKER, "no.such"), (THIS_BROKER, "listeners")):
+        decision = decide_incremental(
+            image, [IncrementalChange(resource, [ConfigEdit(key, DELETE)])], 0
+        )
+        assert decision.results[0].code is ErrorCode.none
+        assert decision.image.topics == image.topics
+        assert not decision.image.broker_overrides.get("0")
+
+
 def test_the_old_request_works_for_brokers_too(image: Image) -> None:
     first = decide_full(image, [FullChange(THIS_BROKER, [("max.connections", "7")])], 0).image
     second = decide_full(first, [FullChange(THIS_BROKER, [("log.roll.ms", "8")])], 0).image

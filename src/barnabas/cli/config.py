@@ -5,9 +5,15 @@ from typing import Annotated, Final
 import typer
 
 from barnabas.cli.client import DEFAULT_BOOTSTRAP, Bootstrap, pairs
-from barnabas.cli.config_asks import DEFAULT, Resource, asked, change, settings_of
+from barnabas.cli.config_asks import (
+    DEFAULT,
+    Resource,
+    asked,
+    change,
+    check_keys,
+    settings_of,
+)
 from barnabas.cli.output import AsJson, print_json, print_table
-from barnabas.model.errors import BarnabasError
 
 app = typer.Typer(
     help="Show and change settings of topics and brokers while they run.", no_args_is_help=True
@@ -60,11 +66,8 @@ def describe(
     with asked(bootstrap, whose) as broker:
         found = settings_of(broker, whose, keys or ())
     missing = sorted(set(keys or ()) - {each.name for each in found})
-    if missing and whose.name:
-        raise BarnabasError(
-            f"There is no setting {missing[0]} of {whose}: `barnabas config describe {resource} "
-            "--all` shows those there are."
-        )
+    if missing:
+        check_keys(bootstrap, whose, missing)
     shown = [each for each in found if all_ or keys or each.source != DEFAULT]
     if as_json:
         print_json([each.as_object() for each in shown])
@@ -102,7 +105,16 @@ def unset(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Let keys go back to what counts without them."""
-    _change(resource, dict.fromkeys(keys), check, bootstrap)
+    whose = Resource.parsed(resource)
+    # A broker, as Kafka's, unsets whatever it is told to, also what does not exist.
+    check_keys(bootstrap, whose, keys, to_change=True)
+    with asked(bootstrap, whose) as broker:
+        there = {each.name for each in settings_of(broker, whose) if each.source == whose.source}
+    if there & set(keys):
+        _change(resource, dict.fromkeys(key for key in keys if key in there), check, bootstrap)
+    for key in keys:
+        if key not in there:
+            print(f"{key} of {whose} was not set.")
 
 
 def _change(resource: str, changes: dict[str, str | None], check: bool, bootstrap: str) -> None:

@@ -1,6 +1,6 @@
 """Settings of topics and brokers, asked of whichever broker knows them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,14 +20,14 @@ DESCRIBE_CONFIGS: Final = 32
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
+_OF_TOPIC, _OF_BROKER, _OF_EVERY_BROKER, _OF_START, DEFAULT = 1, 2, 3, 4, 5
 _SOURCES: Final = {
-    1: "topic",
-    2: "broker",
-    3: "all brokers",
-    4: "start of the broker",
-    5: "default",
+    _OF_TOPIC: "topic",
+    _OF_BROKER: "broker",
+    _OF_EVERY_BROKER: "all brokers",
+    _OF_START: "start of the broker",
+    DEFAULT: "default",
 }
-DEFAULT: Final = 5
 EVERY_BROKER: Final = "brokers"
 
 
@@ -57,6 +57,13 @@ class Resource:
     def broker(self) -> int | None:
         """The one that has to be asked; None: any knows it."""
         return int(self.name) if self.kind == _BROKER and self.name else None
+
+    @property
+    def source(self) -> int:
+        """Where a setting comes from that was set for this resource."""
+        if self.kind == _TOPIC:
+            return _OF_TOPIC
+        return _OF_BROKER if self.name else _OF_EVERY_BROKER
 
     def __str__(self) -> str:
         if self.kind == _TOPIC:
@@ -113,14 +120,40 @@ def _first_that_answers(bootstrap: str) -> tuple[str, int]:
 
 
 def _address_of(bootstrap: str, number: int) -> tuple[str, int]:
-    client = admin(bootstrap)
-    with errors_as_sentences():
-        known = client.list_topics(timeout=REQUEST_S).brokers
-    found: Any = known.get(number)
+    known = _brokers(bootstrap)
+    found = known.get(number)
     if found is None:
         there = ", ".join(map(str, sorted(known)))
         raise BarnabasError(f"There is no broker {number}: the cluster has {there}.")
     return found.host, found.port
+
+
+def _brokers(bootstrap: str) -> dict[int, Any]:
+    client = admin(bootstrap)
+    with errors_as_sentences():
+        return client.list_topics(timeout=REQUEST_S).brokers
+
+
+def check_keys(
+    bootstrap: str, resource: Resource, keys: Iterable[str], *, to_change: bool = False
+) -> None:
+    """BarnabasError when there is no such key, or it can not be changed though it is to be."""
+    # What counts for every broker lists only what somebody has set; a broker lists all there is.
+    whole = resource if resource.name else Resource(_BROKER, str(min(_brokers(bootstrap))))
+    with asked(bootstrap, whole) as broker:
+        known = {each.name: each for each in settings_of(broker, whole)}
+    for key in keys:
+        if key not in known:
+            kind = "topic" if whole.kind == _TOPIC else "broker"
+            raise BarnabasError(
+                f"There is no setting {key} of {resource}: `barnabas config describe "
+                f"{kind}:{whole.name} --all` shows those there are."
+            )
+        if to_change and known[key].read_only:
+            raise BarnabasError(
+                f"{key} of {resource} can only be changed at a restart: by what the broker is "
+                "started with."
+            )
 
 
 def settings_of(broker: Broker, resource: Resource, keys: Sequence[str] = ()) -> list[Setting]:

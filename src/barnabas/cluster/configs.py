@@ -276,6 +276,8 @@ def _apply(settings: _Settings, edit: ConfigEdit, keys: Mapping[str, Key]) -> No
         case AlterOp.SET:
             settings[edit.name] = value
         case AlterOp.DELETE:
+            # Also a key that does not exist or takes a restart: Kafka looks only at what is left,
+            # and clients unset keys without knowing whether they were set.
             settings.pop(edit.name, None)
         case AlterOp.APPEND | AlterOp.SUBTRACT:
             key = keys.get(edit.name)
