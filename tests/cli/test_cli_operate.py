@@ -263,6 +263,23 @@ def _waits(pipe: IO[str]) -> bool:
     return bool(select.select([pipe], [], [], 0.3)[0])
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["events", "--follow", "--interval", "1e30"],
+        ["cluster", "roll", "--timeout", "1e30"],
+        ["cluster", "balance", "--throttle", "99999999999999999999"],
+        ["cluster", "drain", "0", "--throttle", "99999999999999999999"],
+    ],
+)
+def test_a_number_that_is_too_large_is_refused_before_anything_is_done(
+    run: Run, arguments: list[str]
+) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert f"Invalid value for '{arguments[-2]}'" in done.stderr
+
+
 def test_a_dry_run_cancels_nothing(run: Run) -> None:
     for command in (["balance"], ["drain", "1"]):
         done = run("cluster", *command, "--cancel", "--dry-run")

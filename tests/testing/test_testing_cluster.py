@@ -1,5 +1,6 @@
 """The cluster that test suites start: real processes, to be killed and brought back."""
 
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from barnabas.model.errors import BarnabasError
+from barnabas.node.local_cluster import LocalCluster
 from barnabas.testing import Cluster
 
 QUIET = {"log_level": 0}
@@ -92,3 +95,19 @@ def test_with_one_broker_left_offsets_are_not_entrusted_to_it_alone(tmp_path: Pa
         cluster.wait_until_in_sync()
         assert cluster.in_sync("__consumer_offsets") == [1, 2, 3]
     assert (tmp_path / "broker-3" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_cluster_that_does_not_start_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fail(*_: object) -> None:
+        (entry,) = tmp_path.iterdir()
+        (entry / "zookeeper").mkdir()
+        raise BarnabasError("There is no Java.")
+
+    monkeypatch.setattr(LocalCluster, "start", fail)
+    with pytest.raises(BarnabasError, match="no Java"), Cluster():
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -43,6 +43,7 @@ Throttle = Annotated[
     typer.Option(
         "--throttle",
         min=1,
+        max=2**63 - 1,
         metavar="BYTES",
         help="Copy so many bytes a second at the most into each broker and out of it; traffic of "
         "clients, and of replicas that stay, is not counted.",
@@ -144,7 +145,8 @@ def roll(
         typer.Option("--broker", metavar="ID", help="Only this one; several are allowed."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long one broker may take.")
+        float,
+        typer.Option(min=1, max=86_400, metavar="SECONDS", help="How long one broker may take."),
     ] = 600.0,
     allow_pause: Annotated[
         bool,

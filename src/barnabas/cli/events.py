@@ -31,7 +31,9 @@ def events(
     ] = None,
     interval: Annotated[
         float,
-        typer.Option(min=0.05, metavar="SECONDS", help="How often the cluster is looked at."),
+        typer.Option(
+            min=0.05, max=86_400, metavar="SECONDS", help="How often the cluster is looked at."
+        ),
     ] = 0.5,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: Annotated[

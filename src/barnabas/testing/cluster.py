@@ -55,7 +55,12 @@ class Cluster:
     # All of it
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            # Nothing runs, and nobody will come to the end of the block.
+            self._remove_temporary()
+            raise
         return self
 
     def __exit__(
@@ -69,8 +74,7 @@ class Cluster:
                 # Nothing is to be kept of a temporary one, so nobody waits for an orderly end.
                 self.stop() if self._temporary is None else self._local.kill()
         finally:
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
+            self._remove_temporary()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -212,6 +216,10 @@ class Cluster:
         return ask_metadata(self._made().brokers[number].address, topics, _ANSWER_S_MAX)
 
     # Inside
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _made(self) -> LocalCluster:
         if self._local is None:
