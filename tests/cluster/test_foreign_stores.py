@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from tests.cluster.town import Town, in_town, machine
 
+from barnabas.cluster import layout
 from barnabas.model.errors import BarnabasError
-from barnabas.ports.coordination import Create, Delete, SetData
+from barnabas.ports.coordination import Create, Delete, Op, SetData
 
 OWN_PATH = (
     r"give Barnabas a path of its own in (the store|it) \(zookeeper\.connect=host:port/path\)"
@@ -118,6 +119,88 @@ def test_a_store_that_another_broker_makes_at_this_moment_is_ours() -> None:
             await lose_everything(town)
 
     in_town(scenario, **SHARED)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"version":2}',
+        b'{"topics":[1],"brokers":false,"configs":[]}',
+        b'{"topics":"t","brokers":false,"configs":["topics"]}',
+        b'{"topics":["a/b"],"brokers":false,"configs":[]}',
+        b'{"topics":["t"],"partitions":{"t":"0"},"brokers":false,"configs":[]}',
+        b'{"topics":["t"],"partitions":{"t":[-1]},"brokers":false,"configs":[]}',
+        b'{"topics":[],"brokers":false,"configs":["brokers/"]}',
+        b'{"topics":[[]],"brokers":false,"configs":[]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_change_node_that_says_nothing_stops_no_election(
+    data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it may be about is read anew, and it is never looked at again."""
+
+    async def scenario(town: Town) -> None:
+        await town.start(0, 1, 2)
+        await town.create("t", [1, 2, 0])
+        await town.settle()
+        await write(town, Create(layout.CHANGE, data, sequence=True))
+        await asyncio.sleep(1)
+        assert caplog.text.count("holds no announcement") == len(town.brokers)
+        town.kill(1)
+        assert (await town.led_by(2, "t")).isr == (2, 0)
+        await town.settle()
+        assert caplog.text.count("holds no announcement") == len(town.brokers) + 1
+        assert not any(town.failures.values())
+
+    in_town(scenario, **SHARED)
+
+
+@pytest.mark.parametrize("name", ["a-stranger", "stranger", "change-", "change-x"])
+def test_a_strange_name_among_the_change_nodes_is_passed_over(name: str) -> None:
+    """It would come before all others, or after all that are ever made."""
+
+    async def scenario(town: Town) -> None:
+        await town.start(0, 1, 2)
+        await town.create("t", [1, 2, 0])
+        await town.settle()
+        await write(town, Create(f"{layout.CHANGES}/{name}", b""))
+        await town.create("u", [2, 1, 0])
+        town.kill(1)
+        await town.led_by(2, "t")
+        await town.settle()
+
+    in_town(scenario, **SHARED)
+
+
+def test_who_takes_office_leaves_alone_what_is_no_partition() -> None:
+    async def scenario(town: Town) -> None:
+        await town.start(0, 1)
+        await town.create("t", [1, 0])
+        path = f"{layout.partitions_path('t')}/stranger"
+        await write(town, Create(path, b""))
+        town.kill(0)
+        await town.until(lambda: town.brokers[1].is_controller)
+        # The new controller elects first, and looks through everything afterwards.
+        await asyncio.sleep(5)
+        await town.settle()
+        assert town.failures[1] == []
+        assert town.ensemble.get(path) is not None
+
+    in_town(scenario, **SHARED)
+
+
+async def write(town: Town, *operations: Op) -> None:
+    """As a stranger does."""
+    town.watchman.sleeps = True
+    stranger = town.ensemble.client("stranger")
+    await stranger.open()
+    await stranger.commit(*operations)
+    await stranger.close()
+    town.watchman.sleeps = False
 
 
 async def lose_everything(town: Town) -> None:

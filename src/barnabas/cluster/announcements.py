@@ -7,11 +7,12 @@ or how many are read at once.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from barnabas.cluster import layout
 from barnabas.cluster.changes import Write
-from barnabas.model.errors import BarnabasError
+from barnabas.model.errors import BarnabasError, KafkaError
+from barnabas.model.topics import check_topic_name
 from barnabas.ports.coordination import Create
 
 KEPT: Final = 1000
@@ -51,21 +52,46 @@ class Announcement:
 
 
 def decode(name: str, data: bytes) -> Announcement:
-    """What the change node `name` says."""
+    """What the change node `name` says; BarnabasError: nothing that can be understood."""
     try:
-        found = json.loads(data)
-        partitions = found.get("partitions", {})
-        return Announcement(
-            frozenset(found["topics"]) - frozenset(partitions),
-            {topic: frozenset(numbers) for topic, numbers in partitions.items()},
-            found["brokers"],
-            frozenset(found["configs"]),
-            found.get("by", ""),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return _decoded(json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, KafkaError) as error:
         raise BarnabasError(
             f"The cluster's store holds no announcement at {layout.CHANGES}/{name}."
         ) from error
+
+
+def _decoded(found: Any) -> Announcement:
+    """Each part is looked at: paths are made of them, and a wrong path would end whoever reads."""
+    partitions = {
+        _topic(topic): frozenset(map(_number, numbers))
+        for topic, numbers in found.get("partitions", {}).items()
+    }
+    return Announcement(
+        frozenset(map(_topic, found["topics"])) - partitions.keys(),
+        partitions,
+        bool(found["brokers"]),
+        frozenset(map(_config, found["configs"])),
+        str(found.get("by", "")),
+    )
+
+
+def _topic(name: str) -> str:
+    check_topic_name(name)
+    return name
+
+
+def _number(number: object) -> int:
+    if not isinstance(number, int) or number < 0:
+        raise ValueError(f"no partition: {number!r}")
+    return number
+
+
+def _config(name: str) -> str:
+    kind, _, whose = name.partition("/")
+    if not kind or not whose or "/" in whose:
+        raise ValueError(f"nobody's settings: {name!r}")
+    return name
 
 
 def together(announcements: Iterable[Announcement]) -> Announcement:

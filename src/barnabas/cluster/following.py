@@ -283,7 +283,7 @@ class Following:
             self._decided_for = None
         if due.controller:
             self._view.found_controller(*await self._reading.controller())
-        names = await self._coordination.children(layout.CHANGES)
+        names = await self._reading.changes()
         unheard = self._heard.unheard(names)
         said = None if unheard is None else await self._reading.announced(unheard)
         if unheard is None or said is None:

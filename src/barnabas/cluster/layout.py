@@ -101,6 +101,14 @@ def broker_config_path(name: str) -> str:
     return f"{BROKER_CONFIGS}/{name}"
 
 
+def is_change(name: str) -> bool:
+    """Whether a node below `CHANGES` is one of ours: they are told by their names what comes after
+    what, and any other name would stand before all of them or behind."""
+    prefix = CHANGE.rpartition("/")[2]
+    number = name.removeprefix(prefix)
+    return name.startswith(prefix) and number.isascii() and number.isdecimal()
+
+
 def topic_config_name(topic: str) -> str:
     """How a change node names a topic's settings."""
     return f"topics/{topic}"

@@ -1,11 +1,14 @@
 """What a new controller finds half done, and does to the end."""
 
+import logging
 from collections.abc import Iterator, Mapping
 
 from barnabas.cluster import layout
 from barnabas.cluster.loading import Tree, children
 from barnabas.ports.coordination import Create, Delete, Op
 from barnabas.ports.tree_paths import prefix_of
+
+_log = logging.getLogger(__name__)
 
 
 def leftovers(tree: Tree) -> list[Op]:
@@ -45,9 +48,12 @@ def _without(tree: Tree, path: str) -> Iterator[Op]:
 
 
 def _unknown_partitions(tree: Tree, counts: Mapping[str, int]) -> Iterator[Op]:
-    """Partitions that their topic does not know of."""
+    """Partitions that their topic does not know of. What is no partition, none of us has made: it
+    is left alone."""
     for path in tree:
         match path.split("/"):
             case ["", "brokers", "topics", topic, "partitions", number] if topic in counts:
-                if int(number) >= counts[topic]:
+                if not (number.isascii() and number.isdecimal()):
+                    _log.warning("Others have written to the cluster's store: %s", path)
+                elif int(number) >= counts[topic]:
                     yield from _without(tree, path)

@@ -5,6 +5,7 @@ changes in between is told of again.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -16,6 +17,8 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.topic_config import TopicConfig
 from barnabas.model.errors import BarnabasError
 from barnabas.ports.coordination import Coordination, Node
+
+_log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 256
 """Requests under way together: enough to hide the way to the store, few enough to be fair."""
@@ -34,6 +37,7 @@ class Reading:
         self._coordination = coordination
         self._node_id = node_id
         self._static = static
+        self._complaint = ""
 
     async def everything(self, heard: Heard) -> tuple[Image, loading.Tree]:
         """The whole tree, no older than this call, and what it says.
@@ -42,27 +46,45 @@ class Reading:
         """
         await self._coordination.sync()
         while True:
-            names = await self._coordination.children(layout.CHANGES)
+            names = await self.changes()
             tree = await self._coordination.tree("/")
             try:
                 image = loading.load_image(tree, self._node_id, self._static)
             except BarnabasError:
-                if await self._coordination.children(layout.CHANGES) == names:
+                if await self.changes() == names:
                     raise
                 continue
             heard.begin(names)
             return image, tree
 
-    async def announced(self, names: Sequence[str]) -> list[Announcement] | None:
-        """What these change nodes say; None: one of them is gone."""
-        nodes = await self._nodes(f"{layout.CHANGES}/{name}" for name in names)
-        if None in nodes:
-            return None
+    async def changes(self) -> list[str]:
+        """The names of all change nodes that there are, in order."""
         return [
-            announcements.decode(name, node.data)
-            for name, node in zip(names, nodes, strict=True)
-            if node is not None
+            name
+            for name in await self._coordination.children(layout.CHANGES)
+            if layout.is_change(name)
         ]
+
+    async def announced(self, names: Sequence[str]) -> list[Announcement] | None:
+        """What these change nodes say; None: one of them is gone, or says nothing that can be
+        understood, so that anything may have changed."""
+        nodes = await self._nodes(f"{layout.CHANGES}/{name}" for name in names)
+        said = []
+        for name, node in zip(names, nodes, strict=True):
+            if node is None:
+                return None
+            try:
+                said.append(announcements.decode(name, node.data))
+            except BarnabasError as error:
+                self._complain(f"{error} Everything is read instead.")
+                return None
+        return said
+
+    def _complain(self, problem: str) -> None:
+        """Once, though it may take several attempts to read everything."""
+        if problem != self._complaint:
+            _log.warning("%s", problem)
+        self._complaint = problem
 
     async def topics(
         self, told: Announcement, known: Mapping[str, Topic], config: BrokerConfig
