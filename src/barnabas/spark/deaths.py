@@ -27,6 +27,9 @@ _JAVA_ENDED: Final = (
     "Spark's Java did not answer: it ended, or was ended, in the midst of a call. If it does so "
     "again, look into Spark's log, and whether the machine has enough memory."
 )
+_WAITED: Final = "Exception thrown in awaitResult"
+"""All that Spark says at first of what something died of that it waited for."""
+_CAUSE: Final = re.compile(r"^Caused by: (?:[a-z][\w.]*\.[A-Z][\w$]*: )?(.+)$", re.MULTILINE)
 _LATE: Final = "Python worker failed to connect back"
 _TOO_BUSY: Final = (
     "A Python worker was not there after 10 s, which is as long as Spark waits: "
@@ -90,6 +93,8 @@ def sentence_of(error: BaseException) -> str:
     line = raised[-1] if raised else (lines[0] if lines else type(error).__name__)
     if _UNANSWERED.fullmatch(line) or isinstance(error, spark_errors()[2]):
         return _JAVA_ENDED
+    if line.startswith(_WAITED):
+        line = _cause_of(error) or line
     if line.startswith(_LATE):
         return _TOO_BUSY
     if len(line) > _SENTENCE_CHARS_MAX:
@@ -143,6 +148,12 @@ def said_by(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     # A captured error has its message apart from Java's trace.
     return _PLAN.split(str(getattr(error, "_desc", None) or said_by(error)), 1)[0]
+
+
+def _cause_of(error: BaseException) -> str | None:
+    """What Java's trace ends with: the last cause is what happened."""
+    found = _CAUSE.findall(str(getattr(error, "_stackTrace", None) or said_by(error)))
+    return _SUFFIX.sub("", found[-1].strip()) if found else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -306,6 +306,62 @@ def test_a_copy_that_is_one_batch_behind_is_not_taken_for_the_newest(world: Worl
     assert len(table.history()) == 2
 
 
+def test_a_copy_that_is_one_batch_behind_loses_no_updates_of_a_topic(world: World) -> None:
+    """They are written batch by batch, and a batch is known by its offsets as well."""
+    words, counts = world.topic("hu-in"), world.topic("hu-out", 1)
+    text = f"""
+        sources:
+          words: {{topic: {words}, format: text}}
+        steps:
+          counts: SELECT value, count(*) AS n FROM words GROUP BY value
+        sinks:
+          counts: {{from: counts, topic: {counts}, mode: update, key: value}}
+        """
+    world.give(words, b"a")
+    query = world.build(text)["counts"]
+    world.run(query)
+    checkpoint, copy = world.folder / "checkpoints" / "counts", world.folder / "copy"
+    shutil.copytree(checkpoint, copy)
+    world.give(words, b"b")
+    world.run(query)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    world.give(words, b"c")
+    with pytest.raises(StreamingQueryException) as died:
+        world.run(query)
+    assert "a batch of that number which reads other offsets" in sentence_of(died.value)
+    assert needs_change(died.value)
+    assert plain(world.rows(counts), "value", "n") == [("a", 1), ("b", 1)]
+
+
+def test_a_batch_that_is_in_the_table_already_keeps_its_state(world: World) -> None:
+    """Spark commits state while rows are taken, and stops a query whose state is not there."""
+    words = world.topic("hs-in")
+    text = f"""
+        sources:
+          words: {{topic: {words}, format: text}}
+        steps:
+          counts: SELECT value, count(*) AS n FROM words GROUP BY value
+        sinks:
+          counts: {{from: counts, table: counts, mode: upsert, key: value}}
+        """
+    world.give(words, b"a", b"b")
+    query = world.build(text)["counts"]
+    world.run(query)
+    world.give(words, b"a")
+    world.run(query)
+    # As if it was killed between the table's commit and Spark's, and the machine lost power.
+    checkpoint = world.folder / "checkpoints" / "counts" / "1"
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
+    for delta in checkpoint.glob("state/0/*/*2.*"):
+        delta.unlink()
+    world.give(words, b"a")
+    world.run(query)
+    counts = DeltaTable(str(world.folder / "counts")).to_pyarrow_table().to_pylist()
+    assert plain(counts, "value", "n") == [("a", 3), ("b", 1)]
+
+
 def test_which_rows_a_batch_has_is_on_the_disk_before_a_table_has_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

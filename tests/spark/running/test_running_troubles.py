@@ -41,6 +41,15 @@ def test_java_says_what_it_is_after_its_call() -> None:
     assert sentence_of(Exception(said)) == "It broke."
 
 
+def test_what_spark_waited_for_says_what_it_died_of() -> None:
+    said = "org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat a.b(c)"
+    cause = "\nCaused by: org.apache.spark.sql.X$Failed: [LOST_STATE] It is gone. SQLSTATE: XX000"
+    error = Exception("Exception thrown in awaitResult: ")
+    assert sentence_of(error) == "Exception thrown in awaitResult:."
+    error._stackTrace = said + cause  # type: ignore[attr-defined]
+    assert sentence_of(error) == "[LOST_STATE] It is gone."
+
+
 def test_a_sentence_names_sink_and_line(pipeline: Pipeline) -> None:
     error = DataLostError("It is lost.")
     assert told(pipeline, "kept", error) == f"{pipeline.file}:6: sink kept: It is lost."

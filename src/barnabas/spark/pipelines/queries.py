@@ -107,7 +107,8 @@ class Query:
 
     def _writer(self, checkpoint: str, generation: int) -> "DataStreamWriter":
         if isinstance(self.sink, TableSink):
-            write = _table_writer(self.pipeline, self.sink, self.owner)
+            keeps_state = bool(self.plan().operators())
+            write = _table_writer(self.pipeline, self.sink, self.owner, keeps_state=keeps_state)
 
             def keep_and_write(frame: "DataFrame", number: int) -> None:
                 keep_journal(checkpoint, number)
@@ -117,9 +118,9 @@ class Query:
             return self.frame.writeStream.foreachBatch(keep_and_write)
         if isinstance(self.sink, OtherSink):
             return _other_writer(self.frame, self.pipeline, self.sink)
-        return self._topic_writer(generation)
+        return self._topic_writer(checkpoint, generation)
 
-    def _topic_writer(self, generation: int) -> "DataStreamWriter":
+    def _topic_writer(self, checkpoint: str, generation: int) -> "DataStreamWriter":
         options = self.topic_options(generation)
         tasks = self.frame.sparkSession.sparkContext.defaultParallelism
         if self.output_mode != "append":
@@ -127,7 +128,11 @@ class Query:
             def write(batch: "DataFrame", number: int) -> None:
                 rows = to_topic(batch, options=options, tasks=tasks)
                 writer = rows.write.format("barnabas").mode("append").options(**options)
-                (writer.option("batchId", number) if "sinkId" in options else writer).save()
+                if "sinkId" in options:
+                    keep_journal(checkpoint, number)
+                    # By its offsets there the sink tells this batch from another of its number.
+                    writer = writer.options(batchId=number, checkpointLocation=checkpoint)
+                writer.save()
 
             return self.frame.writeStream.foreachBatch(write)
         group = self._source_group()
@@ -174,7 +179,9 @@ def _connecting(source: TopicSource) -> dict[str, str]:
     return {key: value for key, value in source.kafka.items() if key not in readers}
 
 
-def _table_writer(pipeline: Pipeline, sink: TableSink, owner: str) -> TableWriter:
+def _table_writer(
+    pipeline: Pipeline, sink: TableSink, owner: str, *, keeps_state: bool
+) -> TableWriter:
     folder = path_in(pipeline, sink.path.value)
     by = sink.partition_by
 
@@ -194,6 +201,9 @@ def _table_writer(pipeline: Pipeline, sink: TableSink, owner: str) -> TableWrite
             wrote = writing.append(frame, folder, batch, partition_by=by, owner=owner)
         if not wrote:
             check_newest(folder, batch)
+            if keeps_state:
+                # Operators before this one commit their state when somebody takes their rows.
+                frame.write.format("noop").mode("overwrite").save()
 
     return write
 

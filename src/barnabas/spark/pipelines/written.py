@@ -51,10 +51,10 @@ def check_unwritten(query: "Query", generation: int) -> None:
 
 
 def keep_journal(checkpoint: str, number: int) -> None:
-    """Have on the disk which offsets a batch reads, before it is in a table.
+    """Have on the disk which offsets a batch reads, before it is in a table or a topic.
 
-    Spark does not sync its journal. Where the machine loses power, a table would have the batch and
-    Spark plan another one of the same number, with other rows, which would be taken for in.
+    Spark does not sync its journal. Where the machine loses power, the batch would be written and
+    Spark plan another one of the same number, with other rows, which would be taken for it.
     """
     journal = os.path.join(checkpoint, "offsets")
     try:
