@@ -35,7 +35,13 @@ class CopierProcess:
         argv = [sys.executable, str(_COPIER), self._address, str(self._slot), name,
                 str(self._home), str(self._seed)]  # fmt: skip
         with (self._home / f"{name}.log").open("wb") as log:
-            self._child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log)
+            self._child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                # A group of its own: Ctrl-C is for the run, which comes to its end with it.
+                process_group=0,
+            )
 
     @property
     def progress(self) -> Progress:

@@ -162,7 +162,11 @@ class Loopback(Network):
 
     def __enter__(self) -> "Network":
         self._proxy = subprocess.Popen(
-            [sys.executable, str(_PROXY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, str(_PROXY)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # A group of its own: it is needed until the end, whoever hears Ctrl-C before.
+            process_group=0,
         )
         return self
 
@@ -244,5 +248,6 @@ def _ip(*arguments: str) -> str:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    # In a group of its own, so that Ctrl-C does not leave it half done.
+    done = subprocess.run(command, check=True, capture_output=True, text=True, process_group=0)
     return done.stdout
