@@ -122,8 +122,11 @@ class LocalBroker:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def stop(self, timeout_s: float = STOP_S_MAX, heed: Callable[[], None] = lambda: None) -> None:
-        """End it in an orderly way, or by force if that takes too long.
+    def stop(
+        self, timeout_s: float = STOP_S_MAX, heed: Callable[[], None] = lambda: None
+    ) -> int | None:
+        """End it in an orderly way, or by force if that takes too long; its exit code, if it was
+        started.
 
         `heed` is called again and again meanwhile; what it raises ends the wait.
         """
@@ -138,14 +141,16 @@ class LocalBroker:
                     self._process.wait(LOOK_S)
             if self.is_running:
                 self._hear(f"still stopping after {timeout_s:g} s: it is killed")
-        self.kill()
+        return self.kill()
 
-    def kill(self) -> None:
-        """End it as a crash would."""
+    def kill(self) -> int | None:
+        """End it as a crash would; its exit code, if it was started."""
+        code = None
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            code = self._process.wait()
         self._let_go()
+        return code
 
     def ended(self) -> str | None:
         """How it ended, in words; None while it lives."""

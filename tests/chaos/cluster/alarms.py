@@ -1,12 +1,23 @@
 """What brokers must not say in their logs."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+_ALARMING: Final = re.compile(r"\S+ (ERROR|CRITICAL) ")
+"""A line of a broker's log: the time, how serious it is, and what there is to say."""
 _TRACEBACK: Final = "Traceback (most recent call last)"
-_CRITICAL: Final = " CRITICAL "
 _HEARD_MAX: Final = 5
+
+CUT_OFF: Final = (
+    "replica(s) are in sync, and min.insync.replicas asks for",
+    "was not committed, and is loaded anew",
+)
+"""What coordinators say where the leader has lost its followers: nothing can be committed, and of
+what was not nobody was told. Anything else that a fault brings is told as a warning."""
+WITHOUT_ROOM: Final = ("No space left on device",)
+"""What brokers say of a full disk. Even then nothing may be damaged or lost."""
 
 
 class LogWatch:
@@ -16,8 +27,8 @@ class LogWatch:
         self._paths = paths
         self._read = dict.fromkeys(paths, 0)
 
-    def look(self, excused: Collection[int] = ()) -> list[str]:
-        """What is new and alarming; of those who are excused it is passed over."""
+    def look(self, without_room: Collection[int] = ()) -> list[str]:
+        """What is new and alarming; a full disk excuses only what is said of it."""
         found = []
         for number, path in self._paths.items():
             if not path.exists():
@@ -26,19 +37,24 @@ class LogWatch:
                 log.seek(self._read[number])
                 text = log.read().decode(errors="replace")
                 self._read[number] = log.tell()
-            if number not in excused:
-                heard = list(alarms(text))
-                found += [f"broker {number} logged: {each}" for each in heard[:_HEARD_MAX]]
-                if len(heard) > _HEARD_MAX:
-                    found.append(f"broker {number} logged {len(heard) - _HEARD_MAX} more of these")
+            heard = list(alarms(text, WITHOUT_ROOM if number in without_room else ()))
+            found += [f"broker {number} logged: {each}" for each in heard[:_HEARD_MAX]]
+            if len(heard) > _HEARD_MAX:
+                found.append(f"broker {number} logged {len(heard) - _HEARD_MAX} more of these")
         return found
 
 
-def alarms(text: str) -> Iterator[str]:
-    """Critical lines, and tracebacks by their last line."""
+def alarms(text: str, expected: Collection[str] = ()) -> Iterator[str]:
+    """Errors, and tracebacks by their last line, but for those that hold something expected."""
+    for each in _alarms(text):
+        if not any(words in each for words in (*CUT_OFF, *expected)):
+            yield each
+
+
+def _alarms(text: str) -> Iterator[str]:
     lines = iter(text.splitlines())
     for line in lines:
-        if _CRITICAL in line:
+        if _ALARMING.match(line):
             yield line.strip()
         elif _TRACEBACK in line:
             # What is below is indented, up to the error itself.

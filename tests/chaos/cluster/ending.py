@@ -8,7 +8,7 @@ from typing import Final
 from tests.chaos import group_asks, talk
 from tests.chaos.cluster.crowd import GROUPS, ONCE, PLACES, Crowd
 from tests.chaos.cluster.hosting import BROKERS, Rig
-from tests.chaos.cluster.replicas import differences
+from tests.chaos.cluster.replicas import differences, set_aside
 from tests.chaos.copier import GROUP, INPUT, OUTPUT
 from tests.chaos.copy_lives import compare_copy
 from tests.chaos.history_readers import READ_COMMITTED, READ_UNCOMMITTED, GroupReader, RawReader
@@ -172,8 +172,12 @@ class Ending:
         for problem in not_compared(ends, self._reached):
             self._complain(problem)
         for number in BROKERS:
-            self._rig.stop(number)
+            unclean = self._rig.stop_cleanly(number)
+            if unclean is not None:
+                self._complain(unclean)
         directories = {number: self._rig.data / f"broker-{number}" for number in BROKERS}
+        for damaged in set_aside(directories):
+            self._complain(damaged)
         for difference in differences(directories, ends, _COMPACTED):
             self._complain(f"{REPLICAS_DIFFER}: {difference}")
 

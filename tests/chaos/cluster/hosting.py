@@ -165,6 +165,14 @@ class Rig(Cluster):
         """What each broker says, in all its lives."""
         return {number: self._log_path(number) for number in BROKERS}
 
+    def stop_cleanly(self, number: int) -> str | None:
+        """Stop a broker in an orderly way; in words, what was not in order."""
+        broker = self.brokers[number]
+        if not broker.is_running:
+            return f"broker {number} had ended before it was stopped"
+        code = broker.stop()
+        return None if code == 0 else f"broker {number} did not stop cleanly: exit code {code}"
+
     # A disk that can be filled
 
     def make_small_disk(self) -> None:
@@ -202,8 +210,11 @@ class Rig(Cluster):
         if self.has_small_disk:
             directory = self.data / f"broker-{SMALL_DISK}"
             kept = directory.with_name(f"{directory.name}-copied")
-            shutil.copytree(directory, kept)
-            unmount_below(self.data)
+            self.end()  # Whoever still runs there would keep it busy.
+            try:
+                shutil.copytree(directory, kept)
+            finally:
+                unmount_below(self.data)
             directory.rmdir()
             kept.rename(directory)
             self.has_small_disk = False
@@ -215,6 +226,7 @@ class Rig(Cluster):
 
 def unmount_below(directory: Path) -> None:
     """Small disks of this and earlier runs."""
+    directory = directory.resolve()  # As mounts are told.
     for line in Path("/proc/mounts").read_text().splitlines():
         kind, where = line.split()[:2]
         if kind == "barnabas-chaos" and Path(where).is_relative_to(directory):

@@ -15,6 +15,7 @@ from barnabas.log.dump import (
     dump_records,
     find_partitions,
 )
+from barnabas.log.names import DAMAGED_DIRECTORY
 from barnabas.model.topics import TopicPartition
 from barnabas.ports.files import Files
 from barnabas.wire.records.control import ControlType
@@ -45,6 +46,13 @@ def differences(
         else:
             prints = {n: _prints(files, found[name], end) for n, found in stored.items()}
             yield from _compare_batches(name, end, prints)
+
+
+def set_aside(directories: Mapping[int, Path]) -> Iterator[str]:
+    """Replicas that were damaged: brokers copy them anew, so that nothing differs any more."""
+    for number, directory in directories.items():
+        for folder in sorted(directory.glob(f"*{DAMAGED_DIRECTORY}")):
+            yield f"broker {number} found a replica damaged, and set it aside as {folder.name}"
 
 
 def _prints(files: Files, partition: StoredPartition, end: int) -> Iterator[Print | str]:
