@@ -52,6 +52,8 @@ GROUPS: Final = {"classic": "cooperative", "consumer": "consumer"}
 """Groups of both protocols, and the kind of their members."""
 _MEMBERS: Final = 2
 _COPIERS: Final = 2
+_THIEVES_MAX: Final = 3
+_IN_VAIN_MAX: Final = 10
 _KEYS: Final = [f"key-{number}" for number in range(60)]
 _START_S_MAX: Final = 60.0
 _END_S_MAX: Final = 60.0
@@ -102,6 +104,11 @@ class Crowd:
         self.fenced = 0
         """Copiers that ended because nobody could tell what became of their transaction."""
         self.hijacks = 0
+        """Transactions that were committed with somebody else's id."""
+        self._thieves = 0
+        self._in_vain = [0] * _COPIERS
+        """How often each copier began again since it last got something done."""
+        self._commits = [0] * _COPIERS
         self._rig = rig
         self._pace = pace
         self._began_s = 0.0
@@ -194,15 +201,25 @@ class Crowd:
 
     def tend(self) -> None:
         """Copiers that have ended by themselves begin again."""
-        for copier in self.copiers:
+        for slot, copier in enumerate(self.copiers):
             code = copier.ended()
             if code is None:
                 continue
             if code != FENCED:
                 self.journal.complain(f"a copier ended with {code}: {copier.log_text()[-2000:]}")
+            elif self._is_in_vain(slot):
+                times = f"{_IN_VAIN_MAX} times in a row without having committed anything"
+                self.journal.complain(f"a copier began again {times}: {copier.log_text()[-2000:]}")
             self.fenced += 1
             copier.bury()
             copier.start()
+
+    def _is_in_vain(self, slot: int) -> bool:
+        """Whether a copier has been fenced so often that it is no accident any more."""
+        commits = self.copiers[slot].progress.commits
+        self._in_vain[slot] = 1 if commits > self._commits[slot] else self._in_vain[slot] + 1
+        self._commits[slot] = commits
+        return self._in_vain[slot] == _IN_VAIN_MAX
 
     def stop_copiers(self) -> None:
         """They have nothing to do any more."""
@@ -218,16 +235,22 @@ class Crowd:
             except subprocess.TimeoutExpired:
                 self.journal.complain(f"a copier does not stop: {copier.log_text()[-2000:]}")
 
-    def hijack(self, chance: random.Random) -> str:
-        """Somebody else takes a transactional id, commits something with it, and is gone."""
+    def hijack(self, chance: random.Random) -> str | None:
+        """Somebody else takes a transactional id, commits something with it, and is gone; whose.
+        None: its owner was quicker to take it back, every time."""
         victim = chance.choice([each for each in self.writers if isinstance(each, Transacting)])
-        self.hijacks += 1
-        thief = Hijacking(f"hijacker-{self.hijacks}", victim.desk, victim.places, victim.name)
-        thief.start()
-        thief.join(_START_S_MAX)
-        if thief.is_alive():
-            self.journal.complain(f"{thief.name} can not take over {victim.name}")
-        return victim.name
+        for _ in range(_THIEVES_MAX):
+            self._thieves += 1
+            thief = Hijacking(f"hijacker-{self._thieves}", victim.desk, victim.places, victim.name)
+            thief.start()
+            thief.join(_START_S_MAX)
+            if thief.is_alive():
+                self.journal.complain(f"{thief.name} can not take over {victim.name}")
+                return None
+            if thief.has_stolen:
+                self.hijacks += 1
+                return victim.name
+        return None
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -254,6 +277,8 @@ class Hijacking(Transacting):
 
     def __init__(self, name: str, desk: Desk, places: Sequence[Place], victim: str) -> None:
         super().__init__(name, desk, places, transactional_id=victim)
+        self.has_stolen = False
+        """Whether it has committed something before it was fenced in its turn."""
 
     def work(self) -> None:
         try:
@@ -263,7 +288,7 @@ class Hijacking(Transacting):
         except FencedError:
             return  # Its victim was quicker.
         try:
-            writer.transact(3)
+            self.has_stolen = writer.transact(3) == "ok"
             writer.transact(3, commits=False)
         except FencedError:
             return

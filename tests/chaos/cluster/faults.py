@@ -51,6 +51,7 @@ _DECK: Final[Deck] = (
     (Kind.PAUSE, CONTROLLER, 2),
     (Kind.PAUSE, ZOOKEEPER_LEADER, 1),
     (Kind.PAUSE, BROKERS, 1),
+    (Kind.PAUSE, EVERYTHING, 1),
     (Kind.CUT, FROM_ALL, 2),
     (Kind.CUT, SAYS_NOTHING, 1),
     (Kind.CUT, HEARS_NOTHING, 1),

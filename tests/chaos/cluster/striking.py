@@ -18,10 +18,13 @@ from barnabas.world.zookeeper_server import ZooKeeperServer
 
 _RATES_KBIT: Final = (64, 256, 1000)
 _RESTARTS_MAX: Final = 5
+_ELECTION_S_MAX: Final = 15.0
+"""Nothing is broken before a fault: by then there is somebody in office again."""
+_LOOK_S: Final = 0.1
 
 
 class NotHitError(Exception):
-    """Whom the fault was meant for had ended by itself before."""
+    """Whom the fault was meant for had ended by itself before, or there is none such."""
 
 
 class Striking:
@@ -31,7 +34,7 @@ class Striking:
         self._rig = rig
         self._crowd = crowd
         self._wait = wait
-        self._means: Mapping[Kind, Callable[[Fault, random.Random], str]] = {
+        self._means: Mapping[Kind, Callable[[Fault, random.Random], str | None]] = {
             Kind.KILL: self._kill,
             Kind.PAUSE: self._pause,
             Kind.CUT: self._cut,
@@ -52,7 +55,7 @@ class Striking:
         return fault.kind is not Kind.DISK or self._rig.has_small_disk
 
     def carry_out(self, fault: Fault) -> str | None:
-        """Whom it hit, in words; None when that one was dead already, so that it hit nobody."""
+        """Whom it hit, in words; None when it hit nobody."""
         self._kinds = (self._kinds[1], fault.kind)
         try:
             return self._means[fault.kind](fault, random.Random(fault.draw))
@@ -65,7 +68,7 @@ class Striking:
 
     def hear_alarms(self) -> None:
         """What brokers have logged since the last time, and must not."""
-        for alarm in self._watch.look(self._excused):
+        for alarm in self._watch.look(without_room=self._excused):
             self._crowd.journal.complain(alarm)
 
     @property
@@ -125,12 +128,23 @@ class Striking:
 
     def _broker(self, fault: Fault, chance: random.Random) -> int:
         topic, partition = chance.choice(PLACES)
-        leader = self._rig.leader_of(topic, partition)
         if fault.target in (faults.CONTROLLER, faults.CONTROLLER_ALONE):
-            return self._rig.controller() or chance.choice(BROKERS)
+            return self._known(self._rig.controller, "controller")
+        leader = self._known(
+            lambda: self._rig.leader_of(topic, partition), f"leader of {topic}-{partition}"
+        )
         if fault.target == faults.FOLLOWER:
             return chance.choice([number for number in BROKERS if number != leader])
-        return leader or chance.choice(BROKERS)
+        return leader
+
+    def _known(self, ask: Callable[[], int | None], what: str) -> int:
+        """Who it is, as soon as brokers can say it: some may still be about to elect."""
+        deadline = time.monotonic() + _ELECTION_S_MAX
+        while (number := ask()) is None:
+            if time.monotonic() > deadline:
+                raise NotHitError(f"{_ELECTION_S_MAX:g} s long there was no {what}")
+            self._wait(_LOOK_S)
+        return number
 
     def _server(self, fault: Fault, chance: random.Random) -> ZooKeeperServer:
         if fault.target == faults.ZOOKEEPER_LEADER:
@@ -179,12 +193,17 @@ class Striking:
             self._wait(fault.hold_s)
             return f"zookeeper {server.number}"
         numbers: Sequence[int] = BROKERS
-        if fault.target != faults.BROKERS:
+        if fault.target not in (faults.BROKERS, faults.EVERYTHING):
             numbers = (self._broker(fault, chance),)
         self._require_alive(*numbers)
         for number in numbers:
             self._rig.pause(number)
+        if fault.target == faults.EVERYTHING:
+            for server in self._rig.zookeeper.servers:
+                server.signal(signal.SIGSTOP)
         self._wait(fault.hold_s)
+        if fault.target == faults.EVERYTHING:
+            return fault.target
         return f"broker {', '.join(map(str, numbers))}"
 
     def _cut(self, fault: Fault, chance: random.Random) -> str:
@@ -202,6 +221,7 @@ class Striking:
             faults.FROM_ZOOKEEPER: servers,
             faults.FROM_FOLLOWERS: brokers,
             faults.FROM_ALL: [*brokers, *servers, CLIENTS],
+            faults.CONTROLLER_ALONE: [*brokers, *servers, CLIENTS],
         }.get(fault.target, [*brokers, *servers])
         for other in others:
             if other == one:
@@ -229,7 +249,9 @@ class Striking:
     def _roll(self, fault: Fault, chance: random.Random) -> str:
         self._require_alive(*BROKERS)
         for number in BROKERS:
-            self._rig.stop(number)
+            problem = self._rig.stop_cleanly(number)
+            if problem is not None:
+                self._note(number, problem)
             self._start([number])
             self._rig.wait_until_in_sync()
         return "broker 1, 2, 3"
