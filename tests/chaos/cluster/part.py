@@ -66,21 +66,16 @@ class PartRun:
         part = self.part
         rig = Rig(self._home, self._network, self._terms.program)
         crowd: Crowd | None = None
-        with self._kept():
+        with self._nothing_left_of(rig), self._kept():
             rig.make_small_disk()
             seed = part.seed * 1000 + part.number
             crowd = Crowd(rig, self._home / "clients", seed, self._terms.pace)
-            try:
-                # What has happened until it breaks off is judged all the same.
-                with self._kept():
-                    self._live(rig, crowd)
-            finally:
-                crowd.close()
+            # What has happened until it breaks off is judged all the same.
+            with self._kept():
+                self._live(rig, crowd)
+            crowd.close()
         if self._began_s:
             part.seconds = part.seconds or time.monotonic() - self._began_s
-        for last in (rig.network.heal, rig.end, rig.unmount):
-            with self._kept():
-                last()
         if crowd is not None:
             part.problems += _first(crowd.problems)
             with self._kept():
@@ -90,6 +85,19 @@ class PartRun:
         else:
             part.evidence = str(self._home)
         return part
+
+    @contextlib.contextmanager
+    def _nothing_left_of(self, rig: Rig) -> Iterator[None]:
+        """Links, processes and the small disk end with the part, also when somebody does not wait
+        for its verdict."""
+        with contextlib.ExitStack() as last:
+            for each in (rig.unmount, rig.end, rig.network.heal):  # Who comes last begins.
+                last.callback(self._keep, each)
+            yield
+
+    def _keep(self, step: Callable[[], None]) -> None:
+        with self._kept():
+            step()
 
     @contextlib.contextmanager
     def _kept(self) -> Iterator[None]:
@@ -127,6 +135,8 @@ class PartRun:
         while self._is_time_left():
             fault = next(terms.faults)
             if not striking.is_possible(fault):
+                left_out = self.part.left_out
+                left_out[fault.kind.value] = left_out.get(fault.kind.value, 0) + 1
                 continue
             self._strike(striking, crowd, fault)
             ending.look_at_groups()
@@ -181,6 +191,7 @@ class PartRun:
         verdict = check(read_histories(sorted(crowd.histories.iterdir())))
         part.tally = dict(verdict.tally)
         part.tally["transactions hijacked"] = crowd.hijacks
+        part.tally["deliveries not acknowledged"] = sum(each.lacking for each in crowd.writers)
         part.tally["copiers that began again"] = crowd.fenced
         for what in ("assignments", "commits acknowledged", "offsets checked", "records covered"):
             part.tally[f"groups: {what}"] = crowd.journal.counts[what]

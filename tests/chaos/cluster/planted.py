@@ -23,7 +23,7 @@ from tests.chaos.cluster.faults import Deck, Kind
 from tests.chaos.cluster.network import Network
 from tests.chaos.cluster.part import PartRun, Terms
 from tests.chaos.cluster.results import Part
-from tests.chaos.cluster.run import enter_network, tell
+from tests.chaos.cluster.run import enter_network, held, tell
 
 _MEMBER: Final = str(Path(__file__).with_name("planted_member.py"))
 _PARTS_MAX: Final = 3
@@ -62,6 +62,15 @@ _ALL: Final = (
 
 
 _CONTROL: Final = Planted("no mistake", "The broker as it is: here nothing may be found.")
+
+
+def named(mistake: str) -> Planted:
+    """As on the command line: a name that nobody has would be a mistake that nobody looks for."""
+    for each in _ALL:
+        if each.mistake == mistake:
+            return each
+    names = ", ".join(each.mistake for each in _ALL)
+    raise argparse.ArgumentTypeError(f"there is no {mistake!r}, only {names}")
 
 
 def found_by(part: Part) -> str | None:
@@ -115,16 +124,17 @@ def lines_of(planted: Planted, part: Part) -> list[str]:
 def main() -> int:
     """1 when a mistake is not found, or something without one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mistakes", nargs="*", help="by name; or all")
+    parser.add_argument("mistakes", nargs="*", type=named, help="by name; or all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--home", type=Path)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     home = options.home or Path(tempfile.gettempdir()) / "barnabas-chaos-planted"
-    wanted = [each for each in _ALL if each.mistake in (options.mistakes or [each.mistake])]
+    wanted = options.mistakes or _ALL
     lines, found = [], 0
     with ExitStack() as stack:
+        stack.enter_context(held(home))
         network = enter_network(stack, loopback=False)
         for planted in wanted:
             part = hunt(planted, home, network, options.seed)

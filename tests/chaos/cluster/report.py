@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.chaos.cluster.faults import Kind
 from tests.chaos.cluster.hosting import SESSION_S
-from tests.chaos.cluster.results import BOUND_S, GRACE_S, Part, Results, percentile
+from tests.chaos.cluster.results import BOUND_S, CHANGED, GRACE_S, Part, Results, percentile
 
 ASKED: Final[Mapping[str, int]] = {
     "minutes": 60,
@@ -28,6 +28,7 @@ _COUNTED: Final = (
     "transactions aborted",
     "transactions unknown",
     "transactions hijacked",
+    "deliveries not acknowledged",
     "copiers that began again",
     "offsets of groups found",
     "groups: assignments",
@@ -37,12 +38,12 @@ _COUNTED: Final = (
 )
 
 
-def report(results: Results) -> str:
+def report(results: Results, *, is_finished: bool = True) -> str:
     """All of it, as text."""
-    return "\n".join(_lines(results)) + "\n"
+    return "\n".join(_lines(results, is_finished)) + "\n"
 
 
-def _lines(results: Results) -> Iterator[str]:
+def _lines(results: Results, is_finished: bool) -> Iterator[str]:
     minutes = results.seconds / 60
     yield (
         f"Three brokers and three ZooKeeper servers, {minutes:.1f} minutes in "
@@ -51,6 +52,8 @@ def _lines(results: Results) -> Iterator[str]:
     yield f"RF 3, min.insync.replicas 2, session {SESSION_S:g} s, {results.network}."
     yield ""
     yield f"Found: {_found(results)}."
+    if not is_finished:
+        yield "It is NOT finished: the same command goes on."
     yield ""
     struck_at_all = any(part.struck for part in results.parts)
     yield from _faults(results)
@@ -66,6 +69,8 @@ def _lines(results: Results) -> Iterator[str]:
 
 def _faults(results: Results) -> Iterator[str]:
     struck = results.struck()
+    for kind, count in sorted(results.left_out().items()):
+        yield f"{kind + ', impossible on this machine':46} {count:12,}"
     if not struck:
         yield "Nothing was broken."
         yield ""
@@ -142,19 +147,25 @@ def _spread(times: Sequence[float]) -> str:
 
 
 def _parts(results: Results) -> Iterator[str]:
-    yield "part   seconds   faults   acknowledged   transactions   worst lag   in sync   verdict"
+    yield (
+        "part   seconds   faults   acknowledged   transactions   worst lag   in sync   "
+        "commit     verdict"
+    )
     for part in results.parts:
         yield (
             f"{part.number:4} {part.seconds:9.0f} {len(part.struck):8} "
             f"{part.tally.get('values acknowledged', 0):14,} "
             f"{part.tally.get('transactions', 0):14,} "
-            f"{part.worst_lag_s:9.1f} s {part.in_sync_s:7.1f} s   {_verdict(part)}"
+            f"{part.worst_lag_s:9.1f} s {part.in_sync_s:7.1f} s   "
+            f"{part.commit or 'unknown':8}   {_verdict(part)}"
         )
     yield ""
     yield (
         "Worst lag: the longest that an acknowledged record stayed unread. In sync: from the last "
         "heal until every replica was."
     )
+    if any(part.commit.endswith(CHANGED) for part in results.parts):
+        yield f"{CHANGED}: with changes that are in no commit."
 
 
 def _verdict(part: Part) -> str:

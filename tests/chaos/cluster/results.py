@@ -14,6 +14,8 @@ from tests.chaos.cluster.hosting import SESSION_S
 
 GRACE_S: Final = 5.0
 """How long writes may take to resume, beyond a session."""
+CHANGED: Final = "+"
+"""Behind a commit: with changes that are in no commit."""
 BOUND_S: Final = SESSION_S + GRACE_S
 
 
@@ -52,6 +54,10 @@ class Part:
     """It did not come to its end."""
     evidence: str = ""
     """Where the files are kept when something is wrong."""
+    commit: str = ""
+    """What was tested, in short; "" where nobody knows."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Faults that can not be done on this machine: how many of each kind."""
 
     @property
     def is_clean(self) -> bool:
@@ -96,6 +102,18 @@ class Results:
     def struck(self) -> Counter[tuple[str, str]]:
         """How often what was done to whom."""
         return Counter((each.kind, each.target) for part in self.parts for each in part.struck)
+
+    def left_out(self) -> Counter[str]:
+        """How often a fault of which kind had to be left out."""
+        total: Counter[str] = Counter()
+        for part in self.parts:
+            total.update(part.left_out)
+        return total
+
+    def is_of(self, commit: str) -> bool:
+        """Whether all of it was done with the code of this commit, and nothing but it."""
+        is_exact = bool(commit) and not commit.endswith(CHANGED)
+        return is_exact and all(part.commit == commit for part in self.parts)
 
     def tally(self) -> Counter[str]:
         """Of all parts."""

@@ -7,15 +7,18 @@ each part: a run that was stopped goes on with the next one. See docs/chaos.md.
 """
 
 import argparse
+import fcntl
 import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +30,7 @@ from tests.chaos.cluster.hosting import HOSTS, unmount_below
 from tests.chaos.cluster.network import Loopback, Network, NoNetworkError
 from tests.chaos.cluster.part import PartRun, Terms
 from tests.chaos.cluster.report import is_passed, report
-from tests.chaos.cluster.results import Part, Results, load, save
+from tests.chaos.cluster.results import CHANGED, Part, Results, load, save
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 HOME: Final = Path(tempfile.gettempdir()) / "barnabas-chaos"
@@ -38,6 +41,7 @@ _BROKEN_OFF_MAX: Final = 2
 _RECORDS_A_PART: Final = 250_000
 _FAST: Final = Pace(records=(100, 300), pause_s=0.05, fed_per_s=400.0)
 _FOR_EVER_S: Final = 3600.0
+_STATE: Final = "run.json"
 
 
 def tell(line: str) -> None:
@@ -62,6 +66,39 @@ def is_done(results: Results, options: argparse.Namespace) -> bool:
     return results.seconds >= float(options.minutes) * 60
 
 
+@contextmanager
+def held(home: Path) -> Iterator[None]:
+    """A directory of which nobody else touches anything meanwhile."""
+    home.mkdir(parents=True, exist_ok=True)
+    directory = os.open(home, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(directory)
+        raise SystemExit(f"Another chaos run works in {home}: wait until it ends.") from None
+    try:
+        yield
+    finally:
+        os.close(directory)
+
+
+def commit_here() -> str:
+    """What is tested, in short; "" where that is not known."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    is_changed = _git("status", "--porcelain", "--", "src", "tests") != ""
+    return f"{commit}{CHANGED}" if commit and is_changed else commit
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""  # No git here, or no repository: then nobody knows.
+    return done.stdout.strip()
+
+
 def is_hopeless(results: Results) -> bool:
     """Whether the last parts all broke off."""
     last = results.parts[-_BROKEN_OFF_MAX:]
@@ -70,37 +107,59 @@ def is_hopeless(results: Results) -> bool:
 
 def run(options: argparse.Namespace, stopping: threading.Event) -> Results:
     """All parts that are still to be done."""
-    state = options.home / "run.json"
-    unmount_below(options.home)
-    if options.fresh:
-        shutil.rmtree(options.home, ignore_errors=True)
-    results = load(state, options.seed)
-    if results.parts:
-        tell(f"It goes on after part {results.parts[-1].number} of {options.home}.")
+    commit = commit_here()
     with ExitStack() as stack:
+        # Whoever is at work already is not to lose anything: first nobody else may be, then we.
+        stack.enter_context(held(options.home))
+        results = Results(options.seed)
+        if not options.fresh:
+            results = load(options.home / _STATE, options.seed)
+            if is_done(results, options) and results.is_of(commit):
+                tell(f"All of it is done already, with {commit}: NOTHING WAS RUN. (--fresh would.)")
+                return results
         network = enter_network(stack, loopback=options.loopback)
+        results = _taken_up(results, options)
         results.network = network.how
         while not is_done(results, options) and not stopping.is_set():
-            part = Part(len(results.parts) + 1, options.seed)
+            part = Part(len(results.parts) + 1, options.seed, commit=commit)
             part = PartRun(
                 part, options.home, network, _terms(results, options, stopping), tell
             ).run()
             results.parts.append(part)
-            save(state, results)
-            found = ", ".join(f"{n} {what}" for what, n in part.anomalies.items()) or "nothing"
-            acknowledged = part.tally.get("values acknowledged", 0)
-            tell(
-                f"part {part.number}: {part.seconds:.0f} s, {len(part.struck)} faults, "
-                f"{acknowledged:,} records acknowledged, found {found}, "
-                f"{len(part.problems)} problems"
-            )
-            for problem in part.problems[:5]:
-                tell(f"    {problem}")
+            save(options.home / _STATE, results)
+            _tell_of(part)
             _write(options, results)
             if is_hopeless(results):
                 tell(f"{_BROKEN_OFF_MAX} parts in a row broke off: there it ends.")
                 break
     return results
+
+
+def _taken_up(results: Results, options: argparse.Namespace) -> Results:
+    """What it goes on with; nothing when it begins anew."""
+    unmount_below(options.home)
+    if results.parts and not is_done(results, options):
+        tell(f"It goes on after part {results.parts[-1].number} of {options.home}.")
+        return results
+    if results.parts:
+        before = ", ".join(dict.fromkeys(part.commit or "unknown" for part in results.parts))
+        tell(f"All of it was done before, but with other code ({before}): it begins anew.")
+    if results.parts or options.fresh:
+        (options.home / _STATE).unlink(missing_ok=True)
+        for part in options.home.glob("part-*"):
+            shutil.rmtree(part)
+    return Results(options.seed)
+
+
+def _tell_of(part: Part) -> None:
+    found = ", ".join(f"{n} {what}" for what, n in part.anomalies.items()) or "nothing"
+    acknowledged = part.tally.get("values acknowledged", 0)
+    tell(
+        f"part {part.number}: {part.seconds:.0f} s, {len(part.struck)} faults, "
+        f"{acknowledged:,} records acknowledged, found {found}, {len(part.problems)} problems"
+    )
+    for problem in part.problems[:5]:
+        tell(f"    {problem}")
 
 
 def _terms(results: Results, options: argparse.Namespace, stopping: threading.Event) -> Terms:
@@ -121,19 +180,22 @@ def _write(options: argparse.Namespace, results: Results) -> None:
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         # Tracebacks of the rig's own name its files: where they lie here is nobody's business.
-        options.out.write_text(report(results).replace(f"{ROOT}/", ""))
+        text = report(results, is_finished=is_done(results, options))
+        options.out.write_text(text.replace(f"{ROOT}/", ""))
 
 
 def _stop(stopping: threading.Event, number: int) -> None:
     """The part comes to its end, and to its verdict; who asks twice does not wait for that."""
     if stopping.is_set():
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)  # What is cleared away now takes seconds.
         sys.exit(128 + number)
     stopping.set()
     tell("This part comes to its end; the same command goes on with the next one.")
 
 
 def main() -> int:
-    """As told on the command line; 1 when something is wrong."""
+    """As told on the command line; 1 when something is wrong, or not all of it was run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="in all parts together")
     parser.add_argument("--part", type=float, default=10.0, help="minutes of each part")
@@ -152,11 +214,13 @@ def main() -> int:
         signal.signal(number, lambda number, _frame: _stop(stopping, number))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # It tells of each try.
     results = run(options, stopping)
-    print(report(results), end="")
+    is_finished = is_done(results, options)
+    print(report(results, is_finished=is_finished), end="")
     _write(options, results)
     sys.stdout.flush()
     # Client libraries may still have threads that wait for brokers which are no more.
-    os._exit(0 if is_passed(results, None if options.no_faults else options.minutes) else 1)
+    is_good = is_passed(results, None if options.no_faults else options.minutes)
+    os._exit(0 if is_finished and is_good else 1)
 
 
 if __name__ == "__main__":

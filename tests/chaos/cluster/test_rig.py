@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 from tests.chaos import talk
-from tests.chaos.cluster.alarms import LogWatch
+from tests.chaos.cluster.alarms import LogWatch, alarms
 from tests.chaos.cluster.crowd import PLACES
 from tests.chaos.cluster.ending import not_compared, short_of_the_end
 from tests.chaos.cluster.faults import Kind, faults
 from tests.chaos.cluster.part import resumed_after
 from tests.chaos.cluster.planted import found_by
 from tests.chaos.cluster.proxy import Proxy
-from tests.chaos.cluster.replicas import differences
+from tests.chaos.cluster.replicas import differences, set_aside
 from tests.chaos.cluster.report import ASKED, is_passed, lacking, report
 from tests.chaos.cluster.results import Part, Results, Struck, load, percentile, save
 from tests.chaos.cluster.run import is_hopeless, seconds_of_a_part
+from tests.chaos.recorder import Recorder
 
+from barnabas.log.names import DAMAGED_DIRECTORY
 from barnabas.node.local_cluster import free_ports
 from barnabas.wire.records.record import encode_batch
 
@@ -102,6 +104,29 @@ def test_a_report_hides_nothing() -> None:
     assert "kept in /somewhere" in text
 
 
+def test_a_report_says_what_was_tested_and_what_could_not_be_done() -> None:
+    whole = a_part(1, commit="abc1234", left_out={"full disk": 3})
+    changed = a_part(2, commit="abc1234+", left_out={"full disk": 2})
+    text = report(Results(1, "on hosts", [whole]))
+    assert "abc1234    clean" in text
+    assert "in no commit" not in text
+    assert "NOT finished" not in text
+    text = report(Results(1, "on hosts", [whole, changed]), is_finished=False)
+    (line,) = [line for line in text.splitlines() if "impossible on this machine" in line]
+    assert line.split() == ["full", "disk,", "impossible", "on", "this", "machine", "5"]
+    assert "abc1234+   clean" in text
+    assert "in no commit" in text
+    assert "NOT finished" in text
+
+
+def test_a_run_is_of_a_commit_when_all_of_its_parts_are() -> None:
+    one, other = a_part(1, commit="abc1234"), a_part(2, commit="def5678")
+    assert Results(1, "", [one]).is_of("abc1234")
+    assert not Results(1, "", [one, other]).is_of("abc1234")
+    assert not Results(1, "", [a_part(1)]).is_of("")
+    assert not Results(1, "", [a_part(1, commit="abc1234+")]).is_of("abc1234+")
+
+
 def test_a_run_is_clean_only_with_parts_that_came_to_their_end_in_time() -> None:
     assert Results(1, "", [a_part(1)]).is_clean
     assert not Results(1).is_clean
@@ -153,19 +178,62 @@ def test_a_mistake_is_found_only_by_a_verdict_on_what_was_stored() -> None:
     assert found_by(a_part(1, problems=["replicas differ: t-0"])) == "the comparison of replicas"
 
 
-def test_logs_are_searched_once_and_not_where_a_disk_was_full(tmp_path: Path) -> None:
+LOST = "once-0: offsets 5 to 9 were committed here, and the leader does not have them"
+
+
+def test_whatever_brokers_log_as_an_error_is_heard_once(tmp_path: Path) -> None:
     text = (
-        "10:00:00 INFO    fine\n10:00:01 CRITICAL the cluster is lost\n"
+        "10:00:00 INFO    fine\n10:00:01 CRITICAL the cluster is lost\n10:00:01 WARNING hm\n"
         "Traceback (most recent call last):\n  File x\n    y()\nKeyError: 1\n"
+        f"10:00:02 ERROR   {LOST}\n10:00:03 INFO    an ERROR it is not\n"
     )
-    paths = {number: tmp_path / str(number) for number in (1, 2, 3)}
-    for number in (1, 2):
-        paths[number].write_text(text)
+    paths = {number: tmp_path / str(number) for number in (1, 2)}
+    paths[1].write_text(text)
     watch = LogWatch(paths)
-    critical, traceback = watch.look(excused=[2])
-    assert "broker 1 logged: 10:00:01 CRITICAL" in critical
+    critical, traceback, lost = watch.look()
+    assert critical == "broker 1 logged: 10:00:01 CRITICAL the cluster is lost"
     assert traceback == "broker 1 logged: a traceback: KeyError: 1"
+    assert lost == f"broker 1 logged: 10:00:02 ERROR   {LOST}"
     assert watch.look() == []
+
+
+def test_what_a_leader_without_followers_can_not_write_is_no_alarm() -> None:
+    words = (
+        "could not be written, and is loaded anew: 1 replica(s) are in sync, and "
+        "min.insync.replicas asks for 2."
+    )
+    for each in (words, "was not committed, and is loaded anew: it leads no more"):
+        assert list(alarms(f"10:00:00 ERROR   __consumer_offsets-1 {each}")) == []
+    other = "10:00:00 ERROR   __consumer_offsets-1 could not be written, and is loaded anew: hm"
+    assert list(alarms(other)) == [other]
+
+
+def test_a_full_disk_excuses_that_nothing_can_be_written_but_not_that_something_is_lost(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "10:00:01 ERROR   once-1 refuses writes: [Errno 28] No space left on device\n"
+        "Traceback (most recent call last):\n  x\nOSError: [Errno 28] No space left on device\n"
+        f"10:00:02 ERROR   {LOST}\n"
+    )
+    paths = {number: tmp_path / str(number) for number in (1, 2)}
+    for path in paths.values():
+        path.write_text(text)
+    heard = LogWatch(paths).look(without_room=[2])
+    assert len([each for each in heard if each.startswith("broker 1")]) == 3
+    assert [each for each in heard if each.startswith("broker 2")] == [
+        f"broker 2 logged: 10:00:02 ERROR   {LOST}"
+    ]
+
+
+def test_what_was_acknowledged_of_a_burst_must_be_read_though_the_rest_failed(
+    tmp_path: Path,
+) -> None:
+    recorder = Recorder(tmp_path / "clients.jsonl")
+    recorder.note("w", "info", "send", [["send", "t", 0, "a", 7, None], ["send", "t", 0, "b"]])
+    recorder.note("w", "info", "txn", [["send", "t", 1, "c", 9, None]])
+    recorder.close()
+    assert recorder.highest == {("t", 0): 7}
 
 
 def test_a_final_reader_must_have_come_to_the_end() -> None:
@@ -234,6 +302,16 @@ def test_a_replica_that_is_not_there(tmp_path: Path) -> None:
     directories = {1: tmp_path / "1", 2: tmp_path / "2"}
     (sentence,) = differences(directories, {("t", 0): 1}, set())
     assert "not there on [2]" in sentence
+
+
+def test_a_replica_that_was_damaged_is_told_of_though_it_is_whole_again(tmp_path: Path) -> None:
+    whole = tmp_path / "1" / "t-0"
+    damaged = tmp_path / "2" / f"t-0.0a1b{DAMAGED_DIRECTORY}"
+    for folder in (whole, damaged):
+        folder.mkdir(parents=True)
+    (sentence,) = set_aside({1: tmp_path / "1", 2: tmp_path / "2"})
+    assert "broker 2" in sentence
+    assert damaged.name in sentence
 
 
 def test_compacted_replicas_agree_on_the_latest_value_of_each_key(tmp_path: Path) -> None:
