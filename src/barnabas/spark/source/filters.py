@@ -3,7 +3,7 @@
 Only ever narrows; Spark checks each row itself. A filter that is not understood rules nothing out.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -14,8 +14,6 @@ from barnabas.spark.places import Place, Span
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_CLOCK_SLACK_MS: Final = 60_000
-"""How far a broker's clock may be set back, or two brokers' clocks be apart."""
 
 
 class Times(Protocol):
@@ -23,9 +21,6 @@ class Times(Protocol):
 
     def at_time(self, times: Mapping[Place, int]) -> dict[Place, int | None]:
         """The first offset at or after a time; None when there is none."""
-
-    def timestamp_types(self, topics: Collection[str]) -> dict[str, str]:
-        """CreateTime or LogAppendTime, of the topics that may be asked about."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class Wanted:
             and span.place.partition in self.partitions
             and (narrowed := _within(span, self.offsets)).offsets > 0
         ]
-        return self._ended(self._begun(kept, cluster), cluster)
+        return self._begun(kept, cluster)
 
     def _begun(self, spans: list[Span], cluster: Times) -> list[Span]:
         """Begin at the first record that is young enough.
@@ -99,6 +94,9 @@ class Wanted:
         That holds for every topic: all records before the first one of a time or later are of an
         earlier time, in whatever order timestamps come. Asked for is the millisecond before: a
         log's index may point behind a record of just the time it names, in the same batch.
+
+        Nothing ends at the first record that is too late: producers' timestamps come in any order,
+        and a topic whose brokers set them may hold records of a time when they did not.
         """
         first_us = _lowest(self.times)
         if first_us is None or first_us < 1000 or not spans:
@@ -109,27 +107,6 @@ class Wanted:
             Span(span.place, min(max(span.start, offset), span.end), span.end)
             for span in spans
             if (offset := found.get(span.place)) is not None
-        ]
-
-    def _ended(self, spans: list[Span], cluster: Times) -> list[Span]:
-        """End at the first record that is too late, where brokers set the timestamps.
-
-        A producer's timestamps (CreateTime) come in any order, so nothing can be said of what
-        follows a late one. A broker's (LogAppendTime) only rise, but for corrections of its
-        clock, which `_CLOCK_SLACK_MS` allows for. A topic that was changed from CreateTime keeps
-        its old records as they are: read such a one without `pushdown`, or by endingTimestamp.
-        """
-        last_us = _highest(self.times)
-        if last_us is None or last_us < 0 or not spans:
-            return spans
-        types = cluster.timestamp_types({span.place.topic for span in spans})
-        by_broker = [span for span in spans if types.get(span.place.topic) == "LogAppendTime"]
-        late_ms = last_us // 1000 + 1 + _CLOCK_SLACK_MS
-        found = cluster.at_time({span.place: late_ms for span in by_broker}) if by_broker else {}
-        ends = {place: offset for place, offset in found.items() if offset is not None}
-        return [
-            Span(place, start, max(start, min(end, ends.get(place, end))))
-            for place, start, end in spans
         ]
 
 
