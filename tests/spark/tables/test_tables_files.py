@@ -161,6 +161,24 @@ def test_unused_files_go_when_their_versions_have_gone(tmp_path: Path) -> None:
     assert os.path.isdir(os.path.join(folder, "p=x"))
 
 
+def test_a_removal_of_old_versions_that_was_killed_costs_no_file(tmp_path: Path) -> None:
+    """Between versions and checkpoints: an old one is left, from which no version goes on."""
+    folder = str(tmp_path / "table")
+    new_table(folder)
+    with writing_alone(folder) as writer:
+        for number in range(45):
+            write_batch(writer, number)
+    log_folder = tmp_path / "table" / "_delta_log"
+    old = log_folder / checkpoints.checkpoint_name(20)
+    content = old.read_bytes()
+    assert checkpoints.remove_old_versions(str(log_folder), kept_min=3, kept_s=0) == 40
+    assert not old.exists()
+    old.write_bytes(content)
+    assert vacuum(folder, 0) == 0
+    assert visible(folder) == set(current(folder).files)
+    assert len(delta_rows(folder)) == current(folder).rows
+
+
 def _write_with_little_room(folder: str, limit: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -355,5 +355,13 @@ class TableLog:
 
 
 def _oldest(versions: list[int], made: list[int]) -> int:
-    """The oldest version that can be read."""
-    return 0 if versions[:1] == [0] else min(made, default=0)
+    """The oldest version that can be read, and from which on all others can.
+
+    Whoever removes old versions may be killed before the checkpoints that go with them are gone:
+    what is before a gap says nothing of what is behind it.
+    """
+    first = versions[-1] if versions else max(made, default=0)
+    there = set(versions)
+    while first - 1 in there:
+        first -= 1
+    return 0 if first == 0 else min((one for one in made if one >= first - 1), default=first)
