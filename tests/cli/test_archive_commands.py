@@ -1,7 +1,9 @@
 """`barnabas archive` and `barnabas replay` as people run them."""
 
 import json
+import os
 import re
+import resource
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from barnabas.model.errors import BarnabasError
 from barnabas.testing import Broker
 
 RECORDS = 40
+LITTLE_BYTES = 256 * 1024
 PATIENCE_S = 300.0
 pytestmark = pytest.mark.timeout(3 * PATIENCE_S)
 
@@ -86,6 +89,37 @@ def test_there_and_back(broker: Broker, tmp_path: Path) -> None:
     assert "can not be replayed up to 40: choose" in said(
         "replay", str(folder), "replayed", *beyond
     )
+
+
+def no_large_files() -> None:
+    """As on a disk that is full, and without one."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE_BYTES, LITTLE_BYTES))
+
+
+@pytest.mark.slow
+def test_a_disk_without_room_is_named_in_one_sentence(broker: Broker, tmp_path: Path) -> None:
+    make(broker, "large")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for _ in range(RECORDS):
+        producer.produce("large", os.urandom(LITTLE_BYTES // 8), partition=0)
+    assert producer.flush(60) == 0
+    folder = tmp_path / "archive"
+    done = subprocess.run(
+        [*COMMAND, "archive", "large", folder, "--once", "--restarts", "0", "--master", "local[1]"],
+        env=environment(broker.bootstrap_servers),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        preexec_fn=no_large_files,
+    )
+    assert done.returncode == 1
+    *died, last = done.stderr.splitlines()
+    assert last.startswith(f"barnabas: The disk of {folder} and of ")
+    assert "takes no larger files: nothing half-written can be seen" in last
+    # No line of a trace, and none of a plan.
+    assert all(line.startswith("Query archive large died: The disk of ") for line in died)
+    assert "Traceback (most recent call last)" in (folder / "_spark.log").read_text()
 
 
 def said(*arguments: str) -> str:

@@ -70,6 +70,7 @@ def keep_running(
     healthy_after_s: float = 300.0,
     stop: threading.Event | None = None,
     on_death: Callable[[Death], None] | None = None,
+    told: Callable[[Exception], str] = sentence_of,
     sleep: Callable[[float], object] | None = None,
 ) -> "StreamingQuery | None":
     """Run the query that `start()` starts until it ends by itself or is stopped.
@@ -86,13 +87,15 @@ def keep_running(
 
     SIGTERM, Ctrl-C and `stop` stop the query; its unfinished batch is done again at the next
     start. Signals are heard only in the main thread. Each death is one line in the log
-    `barnabas.spark`, and `on_death` gets it too. `sleep` stands in for the pauses in tests.
+    `barnabas.spark`, whose sentence is made by `told`, and `on_death` gets it too. `sleep` stands
+    in for the pauses in tests.
 
     Returns the last query; None when it was stopped before the first could be started.
     """
     pauses = Pauses(first_pause_s, longest_pause_s)
     keeper = _Keeper(start, restarts, pauses, healthy_after_s, stop or threading.Event())
     keeper.on_death = on_death
+    keeper.told = told
     keeper.sleep = sleep or keeper.stop.wait
     with signals_setting(keeper.stop):
         return keeper.run()
@@ -122,6 +125,7 @@ class _Keeper:
     """The lives of one query."""
 
     on_death: Callable[[Death], None] | None = None
+    told: Callable[[Exception], str]
     sleep: Callable[[float], object]
 
     def __init__(
@@ -185,7 +189,7 @@ class _Keeper:
 
     def _pause(self, error: Exception) -> None:
         restarts = self._pauses.taken
-        death = Death(sentence_of(error), error, restarts, self._pauses.next())
+        death = Death(self.told(error), error, restarts, self._pauses.next())
         _LOG.warning(
             "%s died: %s It is started again in %g s.",
             self._name,
@@ -197,7 +201,7 @@ class _Keeper:
         self.sleep(death.pause_s or 0.0)
 
     def _give_up(self, error: Exception) -> None:
-        death = Death(sentence_of(error), error, self._pauses.taken, None)
+        death = Death(self.told(error), error, self._pauses.taken, None)
         _LOG.error("%s died: %s", self._name, death.sentence)
         if self.on_death is not None:
             self.on_death(death)

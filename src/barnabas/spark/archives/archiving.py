@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.spark.archives.compaction import MANY, compact, vacuum
@@ -30,6 +31,7 @@ from barnabas.spark.archives.opening import (
 from barnabas.spark.archives.parquet import CODECS
 from barnabas.spark.archives.placing import place, staging_folder
 from barnabas.spark.archives.staging import Staging
+from barnabas.spark.archives.troubles import told
 from barnabas.spark.cluster.cluster import Cluster, cluster_of
 from barnabas.spark.cluster.connection import Connection
 from barnabas.spark.errors import DataLostError
@@ -136,7 +138,12 @@ def _run(
     vacuum(contents)
     archiver = Archiver(asked, log, contents, current(contents, len(topic.earliest)), tell)
     try:
-        keep_running(lambda: archiver.start(spark), stop=stop, restarts=restarts)
+        keep_running(
+            lambda: archiver.start(spark),
+            stop=stop,
+            restarts=restarts,
+            told=partial(told, asked.folder),
+        )
     finally:
         contents = archiver.close()
     if asked.once:
