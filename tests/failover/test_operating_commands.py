@@ -70,9 +70,7 @@ def test_a_mistyped_number_takes_no_moves_back(
     assert place not in link.snapshot(moves_needed=True).moving
 
 
-def test_events_tell_of_a_broker_that_dies_and_comes_back(
-    cluster: Cluster, run: Run, link: ClusterLink
-) -> None:
+def test_events_tell_of_a_broker_that_dies_and_comes_back(cluster: Cluster, run: Run) -> None:
     run("topic", "create", "orders", "--partitions", "1")
     cluster.wait_until_in_sync()
     victim = cluster.leader_of("orders")
@@ -83,11 +81,14 @@ def test_events_tell_of_a_broker_that_dies_and_comes_back(
         _wait_until_told(run, objects, text)
         cluster.kill(victim)
         text.wait_for(rf"Z  broker {victim} is dead$")
-        text.wait_for(rf"Z  orders-0 is led by broker \d, after broker {victim} \(epoch \d+\)$")
-        text.wait_for(r"Z  the ISR of orders-0 shrank by 1: \d,\d of ")
+        # Which of both depends on whether it is looked at between the death and the election.
+        text.wait_for(
+            rf"Z  orders-0 is led (by broker \d, after broker {victim}|again, by broker \d) "
+        )
+        text.wait_for(rf"Z  the ISR of orders-0 shrank by {victim}: \d,\d of ")
         cluster.start(victim)
         text.wait_for(rf"Z  broker {victim} is back at 127\.0\.0\.1:\d+$")
-        text.wait_for(r"Z  the ISR of orders-0 grew by 1: 1,2,3 of ")
+        text.wait_for(rf"Z  the ISR of orders-0 grew by {victim}: 1,2,3 of ")
         objects.wait_for('"isr-grown"')
         for following in (objects, text):
             following.process.send_signal(signal.SIGINT)
@@ -95,12 +96,16 @@ def test_events_tell_of_a_broker_that_dies_and_comes_back(
     told = [json.loads(line) for line in objects.said if line.startswith("{")]
     found = {each["event"]: each for each in told}
     assert found["broker-dead"]["broker"] == found["broker-back"]["broker"] == victim
-    assert found["leader-moved"]["from"] == victim
-    assert found["leader-moved"]["to"] != victim
+    elected = next(
+        each
+        for each in told
+        if each["event"] in ("leader-moved", "partition-online") and each["partition"] == 0
+    )
+    assert elected.get("to", elected.get("leader")) not in (None, victim)
     assert found["isr-shrunk"]["changed"] == found["isr-grown"]["changed"] == [victim]
     kinds = [each["event"] for each in told]
-    assert kinds.index("broker-dead") <= kinds.index("leader-moved") < kinds.index("broker-back")
-    assert kinds.index("broker-back") <= kinds.index("isr-grown")
+    assert kinds.index("broker-dead") < told.index(elected) < kinds.index("broker-back")
+    assert kinds.index("broker-back") < kinds.index("isr-grown")
     times = [each["time_ms"] for each in told]
     assert times == sorted(times)
 
