@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tests.sim.planted.finds import FOUND_BY
 from tests.sim.planted.mistakes import Plant, a_mistake
 
 from barnabas.sim.cluster.run import SeedFailedError, simulate
@@ -29,9 +30,10 @@ def failure_with(plant: Plant, seed: int) -> SeedFailedError | None:
 
 
 def first_that_finds(plant: Plant, seeds: Iterable[int]) -> Found | None:
-    """Try one seed after the other."""
+    """Try one seed after the other, until one fails of a promise that this mistake breaks."""
+    expected = FOUND_BY[plant.__name__].promises
     for seed in seeds:
         failure = failure_with(plant, seed)
-        if failure is not None:
+        if failure is not None and promise_of(failure) in expected:
             return Found(seed, promise_of(failure), str(failure.why))
     return None

@@ -64,6 +64,11 @@ class Machine:
         """Whether there is a process."""
         return self.process is not None
 
+    @property
+    def breaks(self) -> int:
+        """How often chance has broken its connection to ZooKeeper."""
+        return self._ensemble.breaks(self.name)
+
     def start(self) -> None:
         """Begin a life, unless there is one."""
         self._wanted = True

@@ -15,9 +15,6 @@ _LEASE: Final = 2 / 3
 """Of a session: for so long a broker trusts what it heard last."""
 _NEWS_S: Final = 1.5
 """How long news may take that are told late."""
-_NEWS_ANEW_S: Final = 30.0
-"""How much longer, times the chance that a connection to ZooKeeper breaks: then they are asked for
-again and again."""
 
 
 class Zombies:
@@ -32,10 +29,12 @@ class Zombies:
         self._machines = list(machines)
         self._states = states
         self._now_s = now_s
-        self._since: dict[tuple[Machine, int, TopicPartition], float] = {}
+        self._since: dict[tuple[Machine, int, int, TopicPartition], float] = {}
 
     def look(self) -> None:
-        """A process that stands still can not know: for it, time begins when it goes on."""
+        """A process that stands still can not know: for it, time begins when it goes on. And news
+        are asked for anew when the connection breaks in between: then time begins then. (Whoever is
+        cut off has no connection that could break.)"""
         now_s = self._now_s()
         seen = {}
         for machine in self._machines:
@@ -51,14 +50,12 @@ class Zombies:
                     or state.leader_epoch == partition.leader_epoch
                 ):
                     continue
-                settings = machine.settings
-                news_s = _NEWS_S + _NEWS_ANEW_S * settings.zookeeper_break
-                key = (machine, machine.lives, name)
+                key = (machine, machine.lives, machine.breaks, name)
                 since = seen[key] = self._since.get(key, now_s)
                 demand(
-                    now_s - since <= settings.session_s * _LEASE + news_s,
+                    now_s - since <= machine.settings.session_s * _LEASE + _NEWS_S,
                     "Lease",
                     f"{machine.name} has led {name.directory} in epoch {partition.leader_epoch} "
-                    f"for {now_s - since:.1f} s since epoch {state.leader_epoch} began",
+                    f"for {now_s - since:.1f} s since it could know of epoch {state.leader_epoch}",
                 )
         self._since = seen

@@ -72,6 +72,10 @@ class Ensemble:
         """The sessions that live, and the machine of each."""
         return {number: each.machine for number, each in self._server.sessions.living.items()}
 
+    def breaks(self, machine: str) -> int:
+        """How often chance has broken a connection of that machine."""
+        return self._server.breaks[machine]
+
     def on_commit(self, told: Callable[[Transaction], None]) -> None:
         """Call `told` with each transaction at the moment it is decided."""
         self._server.committed.append(told)

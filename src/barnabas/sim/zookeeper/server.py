@@ -7,6 +7,7 @@ commits are decided by the leader at once, and answered when that member has the
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -41,6 +42,8 @@ class Server:
         """Called with each transaction at the moment it is decided."""
         self.lose_next: dict[tuple[str, bool], int] = {}
         """How many commits of a machine lose their answer: (machine, after it took effect)."""
+        self.breaks: Counter[str] = Counter()
+        """How often chance has broken a connection of a machine."""
         self._loop = loop
         self._chance = chance
         self._trace = trace
@@ -240,4 +243,7 @@ class Server:
             self._trace.note(f"zk lost {machine} {after}")
             return True
         likely = self.faults.break_after if after else self.faults.break_before
-        return likely > 0 and self._chance.random() < likely
+        if likely > 0 and self._chance.random() < likely:
+            self.breaks[machine] += 1
+            return True
+        return False
