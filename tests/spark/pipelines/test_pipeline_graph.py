@@ -142,3 +142,83 @@ def test_a_long_chain_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pipeline = read(tmp_path, text, monkeypatch)
     assert next(iter(pipeline.steps)) == "n2000"
     assert len(needed(pipeline, "o")) == 2002
+
+
+A, B = "a: {topic: a, schema: id INT}", "b: {topic: b, schema: id INT}"
+
+
+def _topics(sources: list[str], sinks: list[str]) -> str:
+    """Sources from line 4 on, a step over `a`, and sinks."""
+    lines = ["pipeline: p", "servers: h:1", "sources:", *(f"  {line}" for line in sources)]
+    lines += ["steps:", "  upper: SELECT * FROM a WHERE id > 1"]
+    return "\n".join([*lines, "sinks:", *(f"  {line}" for line in sinks)])
+
+
+@pytest.mark.parametrize(
+    ("sources", "sinks", "sentence"),
+    [
+        (
+            [A, B],
+            ["s: {from: b, topic: a}", "u: {from: upper, topic: b}"],
+            (
+                "9: sinks.s.topic is a, which sources.a reads, and sinks.u.topic is b, which "
+                "sources.b reads"
+            ),
+        ),
+        (
+            [A.replace("INT", "INT, dead_letter: b"), B.replace("INT", "INT, dead_letter: a")],
+            ["s: {from: a, topic: x}", "u: {from: b, topic: y}"],
+            (
+                "4: sources.a.dead_letter is b, which sources.b reads, and sources.b.dead_letter "
+                "is a, which sources.a reads"
+            ),
+        ),
+        (
+            [A.replace("INT", "INT, dead_letter: d"), "all: {pattern: 'd|e', format: raw}"],
+            ["s: {from: a, table: s}", "u: {from: all, topic: a}"],
+            (
+                "4: sources.a.dead_letter is d, which sources.all reads, and sinks.u.topic is a, "
+                "which sources.a reads"
+            ),
+        ),
+        (
+            [A, B, "c: {topic: c, schema: id INT}"],
+            ["s: {from: a, topic: b}", "t: {from: b, topic: c}", "u: {from: c, topic: a}"],
+            (
+                "10: sinks.s.topic is b, which sources.b reads, and sinks.t.topic is c, which "
+                "sources.c reads, and sinks.u.topic is a, which sources.a reads"
+            ),
+        ),
+    ],
+)
+def test_rows_that_would_go_round_for_ever(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sources: list[str],
+    sinks: list[str],
+    sentence: str,
+) -> None:
+    with pytest.raises(PipelineErrors) as caught:
+        read(tmp_path, _topics(sources, sinks), monkeypatch)
+    end = ": rows would go round for ever, so take another topic."
+    assert str(caught.value) == f"p.yaml:{sentence}{end}"
+
+
+@pytest.mark.parametrize(
+    ("sources", "sinks"),
+    [
+        # On and on, but not round.
+        ([A, B], ["s: {from: upper, topic: b}", "u: {from: b, topic: c}"]),
+        # A table is looked up, and its rows set nothing going.
+        (
+            [A, B.replace("INT", "INT, table: true"), "c: {topic: c, format: raw}"],
+            ["s: {from: upper, topic: b}", "u: {from: c, topic: a}"],
+        ),
+        # Nobody writes the dead letters of a source that no sink needs.
+        ([A, B.replace("INT", "INT, dead_letter: a")], ["s: {from: upper, topic: b}"]),
+    ],
+)
+def test_rows_that_come_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[str], sinks: list[str]
+) -> None:
+    assert read(tmp_path, _topics(sources, sinks), monkeypatch).sinks

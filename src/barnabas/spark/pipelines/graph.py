@@ -1,6 +1,6 @@
 """What needs what: the order of steps, and what a sink reads through them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.spark.pipelines.definition import (
     DeduplicateStep,
@@ -61,7 +61,7 @@ class Graph:
             return
         told: set[str] = set()
         for name in self._steps:
-            circle = self._circle(name) if name not in told else ()
+            circle = circle_from(name, self.needs) if name not in told else ()
             if circle and told.isdisjoint(circle):
                 path = ", which needs ".join(f"steps.{step}" for step in circle[1:])
                 problems.add(
@@ -79,21 +79,22 @@ class Graph:
             seen.add(name)
         return True
 
-    def _circle(self, start: str) -> tuple[str, ...]:
-        """The shortest way from a step back to itself, with it at both ends; empty if none."""
-        came_from: dict[str, str] = {}
-        line = [start]
-        for name in line:  # which grows while it is walked along
-            for other in self.needs(name):
-                if other == start:
-                    way = [start, name]
-                    while way[-1] != start:
-                        way.append(came_from[way[-1]])
-                    return tuple(reversed(way))
-                if other not in came_from:
-                    came_from[other] = name
-                    line.append(other)
-        return ()
+
+def circle_from(start: str, nexts: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+    """The shortest way from a name back to itself, with it at both ends; empty if none."""
+    came_from: dict[str, str] = {}
+    line = [start]
+    for name in line:  # which grows while it is walked along
+        for other in nexts(name):
+            if other == start:
+                way = [start, name]
+                while way[-1] != start:
+                    way.append(came_from[way[-1]])
+                return tuple(reversed(way))
+            if other not in came_from:
+                came_from[other] = name
+                line.append(other)
+    return ()
 
 
 def graph_of(pipeline: Pipeline) -> Graph:

@@ -19,6 +19,7 @@ from barnabas.spark.pipelines.definition import (
 from barnabas.spark.pipelines.environment import fill
 from barnabas.spark.pipelines.fields import Fields, checked, fields_of
 from barnabas.spark.pipelines.graph import Graph
+from barnabas.spark.pipelines.loops import note_loops
 from barnabas.spark.pipelines.places import At, PipelineError
 from barnabas.spark.pipelines.problems import PipelineErrors, Problems, shown
 from barnabas.spark.pipelines.reading_options import kafka_options, spark_settings
@@ -154,6 +155,7 @@ class _Reading:
         read_all = set(self._relations.values()) == {*sources, *steps}
         if len(problems) == before and read_all:  # otherwise it is not known what a sink reads
             rules.check_streams(sources, steps, sinks, problems)
+            note_loops(sources, steps, sinks, problems)
         return sources, steps, sinks
 
     def _sinks(self) -> dict[str, Sink]:
