@@ -49,11 +49,12 @@ class Found:
 
     def phase_of(self, query: "QueryStatus") -> str:
         """Of one query."""
-        if self.last is None or query.name not in self.last.queries:
+        if self.last is None or query.name not in self.last.known():
             return "never ran"
-        if self.holder is None and query.phase in _ALIVE:
-            return "stopped"
-        return "starting" if self.phase == "starting" else query.phase
+        if self.phase == "starting":
+            return "starting"
+        runs = self.holder is not None and query.name in self.last.queries
+        return "stopped" if query.phase in _ALIVE and not runs else query.phase
 
     def lag_of(self, query: "QueryStatus") -> Lag:
         """As the broker tells it; what the query last knew when the broker does not."""
@@ -79,7 +80,7 @@ def find_locally(pipeline: "Pipeline") -> Found:
     from barnabas.spark.pipelines.status import QueryStatus, read
 
     last = read(pipeline.state)
-    before = last.queries if last is not None else {}
+    before = last.known() if last is not None else {}
     queries = [
         before.get(name) or QueryStatus(name, f"{pipeline.name}.{name}")
         for name in query_names(pipeline)

@@ -15,7 +15,7 @@ class Reporter:
 
     def __init__(self, state: State, status: Status, complain: Callable[[str], None]) -> None:
         self._state = state
-        self._before = statuses.read(state.folder)
+        before = statuses.read(state.folder)
         self._status = status
         self._complain = complain
         self._is_mute = False
@@ -23,16 +23,18 @@ class Reporter:
         status.pid, status.started = os.getpid(), now()
         self.ran_before = False
         """Whether the queries ran in an earlier driver of the same run."""
-        if self._before is not None and self._before.run == status.run:
-            status.drivers = self._before.drivers + 1
-            self.ran_before = bool(self._before.queries)
-            status.queries = dict(self._before.queries)
+        self._known = {} if before is None else before.known()
+        status.earlier = self._known
+        if before is not None and before.run == status.run:
+            status.drivers = before.drivers + 1
+            self.ran_before = bool(before.queries)
+            status.queries = dict(before.queries)
 
     def query(self, name: str, group: str) -> QueryStatus:
         """A place for one query's numbers; totals go on from where they were."""
         generation = self._state.query(name).generation
         fresh = QueryStatus(name, group, generation=generation)
-        before = self._before.queries.get(name) if self._before is not None else None
+        before = self._known.get(name)
         if before is not None and before.generation == generation:
             fresh.batches_total, fresh.input_total = before.batches_total, before.input_total
             fresh.output_total, fresh.late_rows = before.output_total, before.late_rows

@@ -78,7 +78,7 @@ def run(pipeline: Pipeline, choices: Choices, hear: Callable[[Event], None]) -> 
 def _batches(pipeline: Pipeline) -> int:
     """How many were finished, by all drivers there ever were."""
     last = status.read(pipeline.state)
-    return 0 if last is None else sum(each.batches_total for each in last.queries.values())
+    return 0 if last is None else sum(each.batches_total for each in last.known().values())
 
 
 def job_of(pipeline: Pipeline, choices: Choices) -> Job:

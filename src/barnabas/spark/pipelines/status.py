@@ -89,6 +89,13 @@ class Status:
     sentence: str | None = None
     """Why it failed."""
     queries: dict[str, QueryStatus] = field(default_factory=dict)
+    """Of this run."""
+    earlier: dict[str, QueryStatus] = field(default_factory=dict)
+    """As runs before it left them: one that is refused has no queries, and forgets nothing."""
+
+    def known(self) -> dict[str, QueryStatus]:
+        """The last word of each query, of whatever run."""
+        return self.earlier | self.queries
 
     def as_object(self) -> dict[str, Any]:
         """For JSON."""
@@ -114,6 +121,8 @@ def read(state: str) -> Status | None:
             said = json.load(file)
         status = _made(Status, said)
         status.queries = {name: _query(each) for name, each in said["queries"].items()}
+        earlier = said.get("earlier", {})
+        status.earlier = {name: _query(each) for name, each in earlier.items()}
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
