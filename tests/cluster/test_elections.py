@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cluster.elections import begun_anew, elect, prefer_first, with_isr, without
+from barnabas.cluster.elections import (
+    begun_anew,
+    elect,
+    emptied,
+    found,
+    prefer_first,
+    with_isr,
+    without,
+)
 from barnabas.cluster.image import NO_LEADER, PartitionState
 
 BROKERS = range(5)
@@ -31,6 +39,11 @@ def states(draw: st.DrawFn) -> tuple[PartitionState, int]:
         draw(st.integers(0, 99)),
         tuple(each for each in replicas if each in eligible),
     )
+    if state.leader == NO_LEADER:
+        may = [each for each in outside if each not in eligible]
+        may += isr if len(isr) == 1 and not eligible else []
+        gone = draw(st.frozensets(st.sampled_from(may))) if may else ()
+        state = replace(state, emptied=tuple(each for each in replicas if each in gone))
     return state, min_isr
 
 
@@ -41,6 +54,8 @@ def check(before: PartitionState, after: PartitionState, min_isr: int) -> None:
     assert after.leader == NO_LEADER or after.leader in after.isr
     assert not set(after.eligible) & set(after.isr)
     assert set(after.eligible) <= set(after.replicas)
+    assert set(after.emptied) <= set(after.replicas)
+    assert not (after.emptied and after.leader != NO_LEADER)
     assert after.partition_epoch == before.partition_epoch + 1
     assert after.leader_epoch - before.leader_epoch in (0, 1)
     if after.leader != before.leader:
@@ -64,13 +79,15 @@ def test_elections_keep_what_must_hold(
         assert elect(after, alive, unclean=unclean, min_isr=min_isr, leaving=leaving) is None
         if after.leader == state.leader:
             assert after.leader_epoch == state.leader_epoch
-    trusted = {*state.isr, *state.eligible}
+    trusted = {*state.isr, *state.eligible} - set(state.emptied)
+    if now.leader in state.emptied:
+        assert set(state.emptied) == set(state.replicas)
     if not unclean:
         assert now.leader in {NO_LEADER, *trusted}, "an unclean election"
-        assert set(now.isr) <= trusted, "somebody counts as in sync who was not"
+        assert set(now.isr) <= {*trusted, *state.isr}, "somebody counts as in sync who was not"
     if now.leader == NO_LEADER:
         assert not alive & trusted
-        assert not (unclean and alive & set(state.replicas))
+        assert not (unclean and alive & (set(state.replicas) - set(state.emptied)))
         assert (set(now.isr), set(now.eligible)) == (set(state.isr), set(state.eligible))
     else:
         assert now.leader in alive
@@ -89,6 +106,7 @@ def test_preferred_leaders_keep_what_must_hold(
     after = prefer_first(state, alive, min_isr=min_isr, leaving=leaving)
     first = state.replicas[0]
     can = first in alive and first not in leaving and first in state.isr
+    can = can and first not in state.emptied
     assert (after is not None) == (can and state.leader != first)
     if after is not None:
         check(state, after, min_isr)
@@ -105,6 +123,7 @@ def test_leaders_keep_what_must_hold(
         isr |= {state.replicas[0]}
         state = replace(state, leader=state.replicas[0], isr=tuple({state.replicas[0], *state.isr}))
         state = replace(state, eligible=tuple(e for e in state.eligible if e not in state.isr))
+        state = replace(state, emptied=())
     after = with_isr(state, isr, min_isr)
     check(state, after, min_isr)
     assert (after.leader, after.leader_epoch) == (state.leader, state.leader_epoch)
@@ -133,6 +152,40 @@ def test_who_lost_records_counts_only_where_nobody_else_does(
         assert after.leader != broker
         assert set(after.isr) <= {*state.isr, *state.eligible}
         assert without(after, broker, min_isr) is None
+
+
+@given(given_state=states(), broker=st.sampled_from(BROKERS))
+def test_who_lost_everything_leads_nothing_and_nobody_without_data_is_elected(
+    given_state: tuple[PartitionState, int], broker: int
+) -> None:
+    state, min_isr = given_state
+    if broker not in state.replicas:
+        return
+    after = emptied(state, broker, min_isr)
+    if after is None:
+        counts = broker in state.isr or broker in state.eligible
+        follows = not counts and state.leader != NO_LEADER
+        assert follows or broker in state.emptied or len(state.replicas) == 1
+        return
+    check(state, after, min_isr)
+    assert after.leader != broker
+    assert broker not in after.eligible
+    if {*state.isr, *state.eligible} == {broker}:
+        assert (after.leader, after.isr) == (NO_LEADER, (broker,))
+        assert elect(after, BROKERS, unclean=False, min_isr=min_isr) is None
+        assert prefer_first(after, BROKERS, min_isr=min_isr) is None
+        with_data = set(after.replicas) - set(after.emptied)
+        chosen = elect(after, BROKERS, unclean=True, min_isr=min_isr)
+        assert chosen is not None
+        assert chosen.leader in (with_data or {broker, *after.emptied})
+    else:
+        assert broker not in after.isr
+    if after.leader == NO_LEADER:
+        there_again = found(after, broker)
+        assert there_again is not None
+        check(after, there_again, min_isr)
+        assert broker not in there_again.emptied
+        assert found(there_again, broker) is None
 
 
 @given(given_state=states(), broker=st.sampled_from(BROKERS))
@@ -195,6 +248,25 @@ def test_an_unclean_leader_starts_alone() -> None:
     elected = elect(state_of(1, (1,), (2,)), {3}, unclean=True, min_isr=2)
     assert elected is not None
     assert (elected.leader, elected.isr, elected.eligible) == (3, (3,), ())
+
+
+def test_who_has_data_is_elected_rather_than_who_has_none() -> None:
+    gone = emptied(state_of(1, (1,)), 1, 1)
+    assert gone is not None
+    assert (gone.leader, gone.isr, gone.emptied, gone.leader_epoch) == (NO_LEADER, (1,), (1,), 4)
+    assert elect(gone, {1, 2, 3}, unclean=False, min_isr=1) is None
+    chosen = elect(gone, {1, 2, 3}, unclean=True, min_isr=1)
+    assert chosen is not None
+    assert (chosen.leader, chosen.isr, chosen.emptied) == (2, (2,), ())
+    assert elect(gone, {1}, unclean=True, min_isr=1) is None
+    nothing = replace(gone, emptied=(1, 2, 3))
+    last = elect(nothing, {1}, unclean=True, min_isr=1)
+    assert last is not None
+    assert (last.leader, last.emptied) == (1, ())
+
+
+def test_the_only_replica_begins_anew() -> None:
+    assert emptied(PartitionState(1, 0, (1,), (1,)), 1, 1) is None
 
 
 def test_who_leaves_is_relieved_and_followers_go_too() -> None:

@@ -66,6 +66,8 @@ def test_a_topic_is_read_back(topic_id: uuid.UUID, replicas: list[tuple[int, ...
 def test_other_documents_are_read_back() -> None:
     state = PartitionState(1, 4, (1, 2), (1,), 7)
     assert layout.decode_state("/s", layout.encode_state(state, 3), (1, 2), 7) == state
+    gone = PartitionState(-1, 4, (1, 2), (1,), 7, emptied=(1,))
+    assert layout.decode_state("/s", layout.encode_state(gone, 3), (), 7) == gone
     assert layout.decode_producer_ids(layout.encode_producer_ids(0, range(5))) == range(5)
     assert layout.decode_config("/c", layout.encode_config({"a": "ü"})) == {"a": "ü"}
     assert layout.decode_controller(layout.encode_controller(4, 0)) == 4

@@ -55,6 +55,16 @@ def test_nothing_is_completed_that_nobody_could_lead() -> None:
     assert completed(replace(moving, leader=NO_LEADER, isr=(2,)), {1}) is None
 
 
+def test_who_lost_everything_is_given_no_lead_by_a_move() -> None:
+    gone = replace(at(1, 2, isr=(1,), leader=NO_LEADER), emptied=(1,))
+    moving = step(begun(gone, (1, 3), BROKERS, 1))
+    assert (moving.leader, moving.isr, moving.emptied) == (NO_LEADER, (1,), (1,))
+    assert step(elect(moving, BROKERS, unclean=True, min_isr=1)).leader == 2
+    alone = step(begun(gone, (1,), BROKERS, 1))
+    assert (alone.leader, alone.replicas, alone.emptied) == (NO_LEADER, (1, 2), (1,))
+    assert completed(alone, BROKERS) is None
+
+
 def test_fewer_replicas_and_another_order_take_one_write() -> None:
     fewer = step(begun(at(1, 2, 3), (2, 1), BROKERS, 1))
     assert (fewer.replicas, fewer.isr, fewer.is_moving) == ((2, 1), (2, 1), False)

@@ -15,7 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.cluster.image import Topic
+from barnabas.cluster.elections import able
+from barnabas.cluster.image import NO_LEADER, PartitionState, Topic
+from barnabas.cluster.quarantine import Loss
 from barnabas.cluster.service import Cluster
 from barnabas.log.recovery import DamagedLogError
 from barnabas.model.errors import KafkaError
@@ -69,30 +71,45 @@ class Healing:
     async def leave_lost(self, topics: Iterable[Topic]) -> None:
         """Before logs are opened: where not even a folder is left, this broker does not count.
 
-        Were an empty log opened first, a broker that has nothing would be one that has all.
+        Were an empty log opened first, a broker that has nothing would be one that has all, and
+        others would throw away what they have, to be like it.
         """
         for topic, number in await self._replicas.lost(topics):
-            state = topic.partitions[number]
-            others = {*state.isr, *state.eligible} - {self._cluster.node_id}
-            if self._cluster.node_id in (*state.isr, *state.eligible) and others:
-                logger.error(
-                    "%s-%d is gone from the data directory; it is copied anew", topic.name, number
-                )
+            state, me = topic.partitions[number], self._cluster.node_id
+            counts = me in (*state.isr, *state.eligible)
+            if len(state.replicas) > 1 and (counts or state.leader == NO_LEADER):
                 try:
-                    await self._quarantine(topic, number, present_only=False)
+                    after = await self._quarantine(topic, number, Loss.EVERYTHING)
                 except KafkaError as error:
                     # Nobody follows yet what happens to topics: this one was deleted meanwhile.
                     logger.warning("%s-%d does not count: %s", topic.name, number, error)
+                else:
+                    _tell_lost(topic, number, after or state)
 
     async def settle_opened(self) -> None:
         """After logs were opened, and before this broker takes part: those that turned out to be
         damaged do not count any more, unless nobody else does."""
-        for partition in self._replicas:
+        for partition in list(self._replicas):
             if partition.log.damage is not None:
                 self.noticed(partition, partition.log.damage, at_start=True)
+            elif self._cluster.node_id in partition.state.emptied:
+                await self._found(partition)
         waiting = [case.tried for case in self._cases.values()]
         if waiting:
             await asyncio.wait(waiting)
+
+    async def _found(self, partition: Committing) -> None:
+        """A log that was gone is there again: its disk had not been mounted, for instance. As long
+        as nobody has led since then, it is what it was."""
+        name, log = partition.log.partition, partition.log
+        hosted = self._replicas.by_name.get(name.topic)
+        if hosted is None or log.end_offset == 0:
+            return  # (That is the log that was begun when nothing was there.)
+        logger.warning("%s is there again, up to offset %d", name.directory, log.end_offset)
+        try:
+            await self._quarantine(hosted.topic, name.partition, Loss.NOTHING)
+        except KafkaError as error:
+            logger.warning("%s does not count: %s", name.directory, error)
 
     # --- noticing ------------------------------------------------------------------------------
 
@@ -186,9 +203,10 @@ class Healing:
         """Whether the replica counts no more; False: nobody wants it."""
         is_told = False
         while self._lives_here(case):
-            topic, only_present = case.hosted.topic, not (case.is_useless or case.waits)
+            topic, is_part = case.hosted.topic, not (case.is_useless or case.waits)
             try:
-                if await self._quarantine(topic, case.number, present_only=only_present):
+                loss = Loss.SOME if is_part else Loss.ALL_OF_USE
+                if await self._quarantine(topic, case.number, loss):
                     return True
             except KafkaError:
                 return False
@@ -212,10 +230,10 @@ class Healing:
         state = case.hosted.topic.partitions[case.number]
         return self._cluster.node_id in (*state.isr, *state.eligible)
 
-    async def _quarantine(self, topic: Topic, number: int, *, present_only: bool) -> bool:
+    async def _quarantine(self, topic: Topic, number: int, loss: Loss) -> PartitionState | None:
         while True:
             try:
-                after = await self._cluster.quarantine(topic, number, present_only=present_only)
+                after = await self._cluster.quarantine(topic, number, loss)
             except CoordinationLostError as error:
                 logger.warning(
                     "whether %s-%d counts no more is not known: %s", topic.name, number, error
@@ -223,7 +241,7 @@ class Healing:
             except CoordinationError as error:
                 logger.warning("%s-%d still counts: %s", topic.name, number, error)
             else:
-                return after is not None
+                return after
             await asyncio.sleep(_AGAIN_S)
 
     async def close(self) -> None:
@@ -234,3 +252,17 @@ class Healing:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _tell_lost(topic: Topic, number: int, now: PartitionState) -> None:
+    if able(now):
+        logger.error("%s-%d is gone from the data directory; it is copied anew", topic.name, number)
+        return
+    logger.error(
+        "%s-%d is gone from the data directory, and nobody else has all that was acknowledged: "
+        "nobody leads it. If its files can be had again, stop this broker, put them back and start "
+        "it. Otherwise elect one of the others (%s), which may lack records: ElectLeaders with the "
+        "type UNCLEAN, as kafka-leader-election.sh does",
+        topic.name, number,
+        ", ".join(str(each) for each in now.replicas if each not in now.emptied) or "none is left",
+    )  # fmt: skip

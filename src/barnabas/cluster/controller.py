@@ -1,7 +1,7 @@
 """What the controller decides when brokers come and go: pure steps from an image to the next."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from barnabas.cluster import layout
@@ -170,16 +170,18 @@ def _uncleanly(
 ) -> tuple[PartitionState | None, ErrorCode]:
     if state.leader != NO_LEADER:
         return None, ErrorCode.election_not_needed
-    after = elect(
-        state,
-        image.brokers,
-        unclean=True,
-        min_isr=topic.config.min_insync_replicas,
-        leaving=leaving,
-    )
-    if after is None:
-        return None, ErrorCode.eligible_leaders_not_available
-    return after, ErrorCode.none
+    # Who asks for it, and has nobody else there, gets one that has lost everything.
+    for known in (state, replace(state, emptied=())):
+        after = elect(
+            known,
+            image.brokers,
+            unclean=True,
+            min_isr=topic.config.min_insync_replicas,
+            leaving=leaving,
+        )
+        if after is not None:
+            return after, ErrorCode.none
+    return None, ErrorCode.eligible_leaders_not_available
 
 
 _MESSAGES: Final[Mapping[ErrorCode, str]] = {

@@ -2,7 +2,8 @@
 
 What holds of every state: the leader is in the ISR or there is none; the ISR is never empty and
 holds only replicas; `eligible` holds replicas outside the ISR, and only while the ISR is smaller
-than `min.insync.replicas` (then nothing is committed, so those who left still have all that was).
+than `min.insync.replicas` (then nothing is committed, so those who left still have all that was);
+`emptied` holds replicas that have lost everything, and only while there is no leader.
 The leader epoch rises with every change of the leader, when a leader begins anew after a restart,
 and when a replica is quarantined; never otherwise. Each step is one write, so the partition epoch
 rises by one.
@@ -22,6 +23,7 @@ def with_isr(state: PartitionState, isr: Collection[int], min_isr: int) -> Parti
         state,
         isr=members,
         eligible=_in_order(state, (each for each in left if each not in members)),
+        emptied=(),
         partition_epoch=state.partition_epoch + 1,
     )
 
@@ -38,13 +40,14 @@ def elect(
 
     A leader that lives and stays is kept. Dead and leaving brokers go out of the ISR as long as
     somebody is left in it; where nobody can lead, it is kept as it was, for whoever returns first.
+    Who has lost everything does not lead, also if it is `unclean`, as long as others have not.
     """
     known = trusted(state, min_isr)
     leader = _next_leader(known, alive, leaving)
     if leader is None and unclean:
         leader = _first(_least_lost_first(state), alive, leaving)
         if leader is not None:
-            return _new_leader(replace(state, isr=(leader,), eligible=()), leader)
+            return _new_leader(replace(state, isr=(leader,), eligible=(), emptied=()), leader)
     if leader is None:
         return None if state.leader == NO_LEADER else _new_leader(known, NO_LEADER)
     after = with_isr(known, _staying(known, leader, alive, leaving), min_isr)
@@ -60,7 +63,7 @@ def prefer_first(
 ) -> PartitionState | None:
     """The state with its first replica as leader; None: it leads already, or can not."""
     first = state.replicas[0]
-    usable = first in state.isr and first in alive and first not in leaving
+    usable = first in able(state) and first in alive and first not in leaving
     if not usable or state.leader == first:
         return None
     after = with_isr(state, _staying(state, first, alive, leaving), min_isr)
@@ -109,6 +112,36 @@ def quarantined(
     return replace(after, leader_epoch=state.leader_epoch + 1)
 
 
+def emptied(state: PartitionState, broker: int, min_isr: int) -> PartitionState | None:
+    """The state once nothing is left of the log of `broker`: it counts no more, and does not lead.
+
+    Where nobody else has all that is committed, nobody leads, and it stays in the ISR, which tells
+    that nobody else does: the others keep what they have, until it has its log again (`found`), or
+    one of them is elected all the same. None: it did not count, and there is a leader whom it
+    follows; or it is noted already; or there are no others, so that there is nothing to keep.
+    """
+    if broker in state.emptied or len(state.replicas) == 1:
+        return None
+    if broker not in state.isr and broker not in state.eligible:
+        after = replace(state, partition_epoch=state.partition_epoch + 1)
+    else:
+        after = quarantined(state, broker, min_isr, state.replicas) or _new_leader(state, NO_LEADER)
+    if after.leader == NO_LEADER:
+        return replace(after, emptied=_in_order(state, (*state.emptied, broker)))
+    return after if after.leader_epoch > state.leader_epoch else None
+
+
+def found(state: PartitionState, broker: int) -> PartitionState | None:
+    """The state once a log of `broker` that was gone is there again; None: it was not missed."""
+    if broker not in state.emptied:
+        return None
+    return replace(
+        state,
+        emptied=tuple(each for each in state.emptied if each != broker),
+        partition_epoch=state.partition_epoch + 1,
+    )
+
+
 def begun_anew(state: PartitionState, broker: int) -> PartitionState | None:
     """The state in which a restarted `broker` leads what it led before; None: it leads nothing.
 
@@ -123,6 +156,11 @@ def trusted(state: PartitionState, min_isr: int) -> PartitionState:
     may have committed without them since. (Where there is no leader, nobody did.)"""
     enough = len(state.isr) >= needed(state, min_isr)
     return replace(state, eligible=()) if enough and state.leader != NO_LEADER else state
+
+
+def able(state: PartitionState) -> tuple[int, ...]:
+    """The members of the ISR who may lead."""
+    return tuple(each for each in state.isr if each not in state.emptied)
 
 
 def needed(state: PartitionState, min_isr: int) -> int:
@@ -144,7 +182,7 @@ def _next_leader(
     state: PartitionState, alive: Collection[int], leaving: Collection[int]
 ) -> int | None:
     """Who can lead without loss: who does, then who is in sync, then who is eligible."""
-    in_sync = [each for each in _in_order(state, state.isr) if each in alive]
+    in_sync = [each for each in _in_order(state, able(state)) if each in alive]
     staying = [each for each in in_sync if each not in leaving]
     if state.leader in staying:
         return state.leader
@@ -164,8 +202,10 @@ def _first(
 
 
 def _least_lost_first(state: PartitionState) -> list[int]:
-    """Who is only being added may have next to nothing."""
-    return sorted(state.replicas, key=lambda each: each in state.adding)
+    """Who is only being added may have next to nothing. Who is known to have nothing is waited out,
+    unless nobody has anything."""
+    left = [each for each in state.replicas if each not in state.emptied]
+    return sorted(left or state.replicas, key=lambda each: each in state.adding)
 
 
 def _staying(

@@ -21,6 +21,9 @@ class PartitionState:
 
     While the partition is moved (KIP-455) `replicas` are those it shall have, in their order, and
     then those that are to go; `original` is what they were before.
+
+    `emptied` are replicas of which nothing is left, while nobody leads: whoever followed one of
+    them would throw away what he has.
     """
 
     leader: int
@@ -32,6 +35,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     original: tuple[int, ...] = ()
+    emptied: tuple[int, ...] = ()
 
     @property
     def is_moving(self) -> bool:

@@ -255,6 +255,8 @@ def encode_state(state: PartitionState, controller_epoch: int) -> bytes:
         document["adding_replicas"] = list(state.adding)
         document["removing_replicas"] = list(state.removing)
         document["original_replicas"] = list(state.original)
+    if state.emptied:
+        document["emptied"] = list(state.emptied)
     return _dump(document)
 
 
@@ -274,7 +276,13 @@ def decode_state(path: str, data: bytes, replicas: tuple[int, ...], version: int
     )
 
 
-_MAY_BE_MISSING: Final = ("eligible", "adding_replicas", "removing_replicas", "original_replicas")
+_MAY_BE_MISSING: Final = (
+    "eligible",
+    "adding_replicas",
+    "removing_replicas",
+    "original_replicas",
+    "emptied",
+)
 """Fields of a state in the order of `PartitionState`."""
 
 

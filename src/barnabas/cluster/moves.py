@@ -15,7 +15,7 @@ and is still under way, must not count if it comes back.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from barnabas.cluster.elections import needed, trusted
+from barnabas.cluster.elections import able, needed, trusted
 from barnabas.cluster.image import NO_LEADER, PartitionState
 from barnabas.model.errors import ErrorCode, KafkaError
 
@@ -66,7 +66,7 @@ def _arrived(state: PartitionState, staying: Collection[int]) -> PartitionState 
         return None
     leader: int | None = state.leader
     if leader not in target:
-        leader = next((each for each in target if each in staying), None)
+        leader = next((each for each in target if each in staying and each in able(state)), None)
     if leader is None or leader == NO_LEADER:
         return None  # Those it waits for were in sync, and are not there at the moment.
     return replace(
@@ -75,6 +75,7 @@ def _arrived(state: PartitionState, staying: Collection[int]) -> PartitionState 
         replicas=target,
         isr=target,
         eligible=(),
+        emptied=(),
         adding=(),
         removing=(),
         original=(),
@@ -103,10 +104,12 @@ def _with_members(state: PartitionState, staying: Collection[int]) -> PartitionS
     eligible = tuple(each for each in state.replicas if each in state.eligible)
     if not isr:
         isr, eligible = eligible, ()
-    leader = state.leader
-    if leader not in isr:
-        leader = next((each for each in isr if each in staying), NO_LEADER)
-    return replace(state, leader=leader, isr=isr, eligible=eligible)
+    after = replace(state, isr=isr, eligible=eligible)
+    if state.leader in isr:
+        return after
+    leader = next((each for each in able(after) if each in staying), NO_LEADER)
+    left = () if leader != NO_LEADER else [each for each in state.replicas if each in state.emptied]
+    return replace(after, leader=leader, emptied=tuple(left))
 
 
 def _step(before: PartitionState, after: PartitionState) -> PartitionState | None:

@@ -28,7 +28,7 @@ from barnabas.cluster.isr import IsrChange
 from barnabas.cluster.membership import Membership
 from barnabas.cluster.office import RETRY_S, Office
 from barnabas.cluster.producer_ids import take_block
-from barnabas.cluster.quarantine import quarantine
+from barnabas.cluster.quarantine import Loss, quarantine
 from barnabas.cluster.reading import Reading
 from barnabas.cluster.reassignment import Reassignment, ReassignmentResult, decide_reassignments
 from barnabas.cluster.remote import RemoteController
@@ -347,13 +347,12 @@ class Cluster:
         return await self._to_the_end(self._alter_isr(change))
 
     async def quarantine(
-        self, topic: Topic, number: int, *, present_only: bool = True
+        self, topic: Topic, number: int, loss: Loss = Loss.SOME
     ) -> PartitionState | None:
         """Count no more as a replica of a partition whose log is damaged here, and lead it no more;
         the state that is stored now.
 
         None: nobody else is known to have all that is committed, so this broker stays what it is.
-        `present_only`: nor does it go for the sake of brokers that are not there at the moment.
         Raises UNKNOWN_TOPIC_OR_PARTITION when the topic is gone, and CoordinationLostError when it
         is not known what became of it: then it may be asked for again.
         """
@@ -364,7 +363,7 @@ class Cluster:
                 self._open_session,
                 (topic, number),
                 self.node_id,
-                present_only=present_only,
+                loss,
             )
         )
 
