@@ -128,6 +128,19 @@ def test_without_a_topic_for_it_a_record_ends_the_query(spark: SparkSession) -> 
     assert fine.count() == 1
 
 
+def test_a_record_of_a_table_is_mended_by_another_of_its_key(spark: SparkSession) -> None:
+    """A table can have no dead letters, so nobody is sent for them."""
+    of = replace(source("a INT"), dead_letter=None, table=True, nulls="skip")
+    rows = decode(records(spark, [b'{"a":"x"}']), of, pipeline="bills").rows
+    with pytest.raises(Exception, match="PoisonRecordError") as raised:
+        rows.collect()
+    assert sentence_of(raised.value) == (
+        "The record orders-topic-3@0 can not be read: does not fit the schema: a is no INT (source "
+        "orders): correct what writes such records, and write another one with its key: one that "
+        "can be read, or one without a value to have the row gone."
+    )
+
+
 def test_records_are_decoded_once(spark: SparkSession) -> None:
     of = source("a INT, b STRING", cast={"b": text("INT")}, expect=(text("a > 0"),))
     rows = decode(records(spark, [b"{}"]), of, pipeline="bills").rows

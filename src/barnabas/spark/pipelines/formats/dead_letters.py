@@ -69,10 +69,14 @@ def _sentence(source: TopicSource) -> "Column":
     from pyspark.sql import functions as f
 
     kind = f"{PoisonRecordError.__module__}.{PoisonRecordError.__qualname__}"
-    advice = (
-        f" (source {source.name}): correct what writes such records, or name a topic for them with "
-        f"dead_letter in sources.{source.name}."
+    # A table is the newest record of each key, and has no dead letters.
+    way_out = (
+        "and write another one with its key: one that can be read, or one without a value to have "
+        "the row gone"
+        if source.table
+        else f"or name a topic for them with dead_letter in sources.{source.name}"
     )
+    advice = f" (source {source.name}): correct what writes such records, {way_out}."
     place = f.concat(
         f.col(TOPIC), f.lit("-"), f.col(PARTITION).cast("string"), f.lit("@"), f.col(OFFSET)
     )
