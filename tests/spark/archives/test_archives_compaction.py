@@ -1,7 +1,9 @@
 """Files of an archive merged and tidied away, without Spark: rows, order and readers stay."""
 
 import os
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.spark.archives import archiving
+from barnabas.spark.archives.archiving import Asked
 from barnabas.spark.archives.compaction import KEPT_MS, compact, due, vacuum
 from barnabas.spark.archives.contents import Contents
 from barnabas.spark.archives.covering import batch_ranges, cover, data_file
@@ -19,6 +23,9 @@ from barnabas.spark.archives.placing import place, staging_folder
 from barnabas.spark.archives.replay_plan import Selection, make_plan
 from barnabas.spark.archives.staging import Portion, Staging
 from barnabas.spark.tables.log import TableLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TOPIC = TopicNow("orders", "127.0.0.1:1", "id", "cluster", {0: 0, 1: 0}, {0: 10**6, 1: 10**6})
 
@@ -105,6 +112,20 @@ def test_merged_files_hold_the_same_rows_and_old_ones_stay_for_a_while(tmp_path:
     assert offsets_of(now, 0)
     with pytest.raises(FileNotFoundError):
         offsets_of(pinned, 0)
+
+
+def test_an_archive_that_is_stopped_merges_nothing_first(tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "a")
+    for end in (10, 20, 30):
+        growing.add({0: end}, rows(0, range(end - 10, end)))
+    asked = Asked("orders", growing.contents.folder, TOPIC.servers, once=True, codec="snappy")
+    stop = threading.Event()
+    stop.set()
+    # Spark has nothing to do any more.
+    spark = cast("SparkSession", None)
+    stopped = archiving._run(spark, asked, TOPIC, None, stop, 0)
+    assert set(stopped.snapshot.files) == set(growing.contents.snapshot.files)
+    assert len(stopped.snapshot.files) > 1
 
 
 def test_a_file_that_was_changed_is_not_merged(tmp_path: Path) -> None:

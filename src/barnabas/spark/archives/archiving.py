@@ -137,6 +137,7 @@ def _run(
     contents = open_archive(log, topic, asked.start, accept_gap=asked.accept_gap)
     vacuum(contents)
     archiver = Archiver(asked, log, contents, current(contents, len(topic.earliest)), tell)
+    stop = stop or threading.Event()
     try:
         keep_running(
             lambda: archiver.start(spark),
@@ -146,7 +147,8 @@ def _run(
         )
     finally:
         contents = archiver.close()
-    if asked.once:
+    # Whoever stops it does not want to wait until everything is merged.
+    if asked.once and not stop.is_set():
         contents = compact(log, contents, target=asked.target_size, many=2, codec=asked.codec)
     vacuum(contents)
     return contents
