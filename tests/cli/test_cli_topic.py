@@ -66,6 +66,8 @@ def test_what_is_refused_is_said_in_one_sentence(run: Run, topic: str) -> None:
     )
     assert "can not be taken away" in refused(run, "topic", "alter", topic, "--partitions", "1")
     assert "no/slash" in refused(run, "topic", "create", "no/slash")
+    misspelt = refused(run, "topic", "alter", topic, "--delete-config", "retnetion.ms")
+    assert f"There is no setting retnetion.ms of topic {topic}" in misspelt
 
 
 def test_creating_again_can_be_fine(ok: Ok, topic: str) -> None:

@@ -17,6 +17,7 @@ from barnabas.cli.client import (
     no_such_topic,
     pairs,
 )
+from barnabas.cli.config_asks import Resource, check_keys
 from barnabas.cli.output import AsJson, print_json, print_table, readable_size
 from barnabas.model.errors import BarnabasError
 from barnabas.model.topics import INTERNAL_TOPICS
@@ -208,6 +209,9 @@ def alter(
     now = len(existing_topic(client, topic).partitions)
     with errors_as_sentences():
         if configs or delete_config:
+            if delete_config:
+                # A broker, as Kafka's, unsets whatever it is told to, also what does not exist.
+                check_keys(bootstrap, Resource.parsed(f"topic:{topic}"), delete_config)
             _alter_configs(client, topic, configs, delete_config or [])
             print(f"Changed the settings of {topic}.")
         if partitions is not None:
