@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -20,7 +21,7 @@ from tests.cli.conftest import COMMAND, Done, Run, environment
 
 from barnabas.cli import sql_print
 from barnabas.cli.sql_print import CsvPrinter, JsonPrinter, Printer, TablePrinter
-from barnabas.cli.sql_values import cell, json_value
+from barnabas.cli.sql_values import cell, csv_value, json_value
 from barnabas.spark.asking.asker import Column
 from barnabas.testing import Broker
 
@@ -274,6 +275,41 @@ def test_nothing_has_a_head_all_the_same(capsys: Capture) -> None:
 def test_values_in_json(value: object, text: str) -> None:
     assert json_value(value) == text
     json.loads(text)
+
+
+NESTED = types.StructType(
+    [
+        types.StructField("at", types.TimestampType()),
+        types.StructField("doc", types.VariantType()),
+        types.StructField("at", types.StringType()),
+    ]
+)
+MOMENT = "2026-01-02T03:04:05.678000Z"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (
+            Row("at", "doc", "at")(MOMENT, '{"k":[1]}', MOMENT),
+            NESTED,
+            (
+                '{"at": "2026-01-02T03:04:05.678Z", "doc": {"k":[1]}, '
+                '"at_2": "2026-01-02T03:04:05.678000Z"}'
+            ),
+        ),
+        ([MOMENT, None], types.ArrayType(types.TimestampType()), f'["{MOMENT[:-4]}Z", null]'),
+        (
+            {MOMENT: "[1]"},
+            types.MapType(types.TimestampType(), types.VariantType()),
+            f'{{"{MOMENT[:-4]}Z": [1]}}',
+        ),
+    ],
+)
+def test_values_within_others_are_what_they_are_alone(value: Any, kind: Any, text: str) -> None:
+    assert json_value(value, kind) == text
+    assert csv_value(value, kind) == text
+    assert cell(value, kind).startswith(text[:50])
 
 
 def test_cells_are_short_and_move_no_cursor() -> None:

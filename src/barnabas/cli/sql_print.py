@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from barnabas.cli.sql_values import cell, csv_value, is_number, json_value
+from barnabas.cli.sql_values import cell, csv_value, distinct, is_number, json_value
 
 WIDTHS_FROM: Final = 1000
 """So many rows decide how wide a table's columns are; later ones have to do with that."""
@@ -100,7 +100,7 @@ class JsonPrinter:
 
     def __init__(self, columns: Sequence[Named]) -> None:
         self.count = 0
-        self._names = [json_value(name) for name in _distinct([each.name for each in columns])]
+        self._names = [json_value(name) for name in distinct([each.name for each in columns])]
         self._kinds = [column.kind for column in columns]
 
     def row(self, row: Sequence[object]) -> None:
@@ -141,17 +141,6 @@ class CsvPrinter:
         if self._titles:
             self._writer.writerow(self._titles)
             self._titles = []
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    found: dict[str, None] = {}
-    for name in names:
-        number, free = 1, name
-        while free in found:
-            number += 1
-            free = f"{name}_{number}"
-        found[free] = None
-    return list(found)
 
 
 def _width(text: str) -> int:

@@ -24,6 +24,18 @@ def is_number(kind: Any) -> bool:
     return isinstance(kind, NumericType)
 
 
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names of an answer's columns, or of a struct's fields, each of them once."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, free = 1, name
+        while free in found:
+            number += 1
+            free = f"{name}_{number}"
+        found[free] = None
+    return list(found)
+
+
 def cell(value: object, kind: Any = None) -> str:
     """Short, and on one line."""
     text = _text(value, kind)
@@ -37,7 +49,10 @@ def csv_value(value: object, kind: Any) -> str | None:
 
 
 def json_value(value: object, kind: Any = None) -> str:
-    """JSON text. Numbers stay exact, which Python's own encoder does not grant."""
+    """JSON text. Numbers stay exact, which Python's own encoder does not grant.
+
+    `kind` is Spark's type, which tells what a text is.
+    """
     match value:
         case None | bool() | int():
             return json.dumps(value)
@@ -56,16 +71,30 @@ def json_value(value: object, kind: Any = None) -> str:
         case datetime.date() | datetime.time():
             return json.dumps(value.isoformat())
         case Mapping():
-            pairs = (f"{_key(key)}: {json_value(each)}" for key, each in value.items())
+            of_keys, of_values = (getattr(kind, each, None) for each in ("keyType", "valueType"))
+            pairs = (
+                f"{_key(key, of_keys)}: {json_value(each, of_values)}"
+                for key, each in value.items()
+            )
             return "{" + ", ".join(pairs) + "}"
-        case tuple() if hasattr(value, "asDict"):
-            return json_value(value.asDict())
+        case tuple() if hasattr(value, "__fields__"):
+            return _struct(value, kind)
         case Sequence():
-            return "[" + ", ".join(json_value(each) for each in value) + "]"
+            of_each = getattr(kind, "elementType", None)
+            return "[" + ", ".join(json_value(each, of_each) for each in value) + "]"
     if hasattr(value, "toJson"):
         # A VARIANT within something else; on its own it comes as text.
         return str(value.toJson())
     return json.dumps(str(value), ensure_ascii=False)
+
+
+def _struct(row: Any, kind: Any) -> str:
+    kinds = [None] * len(row) if kind is None else [field.dataType for field in kind.fields]
+    pairs = (
+        f"{json.dumps(name, ensure_ascii=False)}: {json_value(each, of_each)}"
+        for name, each, of_each in zip(distinct(row.__fields__), row, kinds, strict=True)
+    )
+    return "{" + ", ".join(pairs) + "}"
 
 
 def _text(value: object, kind: Any) -> str | None:
@@ -81,7 +110,7 @@ def _text(value: object, kind: Any) -> str | None:
         case bytes() | bytearray():
             found = _bytes(bytes(value))
             return found if isinstance(found, str) else found["base64"]
-    text = json_value(value)
+    text = json_value(value, kind)
     return json.loads(text) if text.startswith('"') else text
 
 
@@ -113,6 +142,6 @@ def _iso(moment: datetime.datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _key(key: object) -> str:
-    text = _text(key, None)
+def _key(key: object, kind: Any) -> str:
+    text = _text(key, kind)
     return json.dumps("null" if text is None else text, ensure_ascii=False)

@@ -261,7 +261,9 @@ def test_moments_that_python_has_no_calendar_for(spark: SparkSession, servers: s
     far, moment = "timestamp_millis(1700000000000000)", "+55840-11-08T22:13:20.000000Z"
     query = (
         f"SELECT DATE({far}), array({far}, NULL), map(DATE'-0044-03-15', {far}),"
-        f" struct({far} AS a, 1 AS b), IF(false, struct({far} AS a), NULL), array(INTERVAL 1 MONTH)"
+        f" struct({far} AS a, 1 AS b), IF(false, struct({far} AS a), NULL),"
+        " array(INTERVAL 1 MONTH),"
+        f" named_struct('a', {far}, 'A', DATE'2026-01-02', 'a', parse_json('[1]'))"
     )
     (row,) = ask(asker(spark, servers), query)
     assert row == (
@@ -271,6 +273,7 @@ def test_moments_that_python_has_no_calendar_for(spark: SparkSession, servers: s
         (moment, 1),
         None,
         ["INTERVAL '1' MONTH"],
+        (moment, "2026-01-02", "[1]"),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 _MOMENT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 _ZONE: Final = 3 * "X"
@@ -55,11 +55,23 @@ def _rendered_within(column: "Column", kind: "DataType") -> "Column":
     if isinstance(kind, types.MapType):
         keyed = f.transform_keys(column, lambda key, _: _rendered(key, kind.keyType))
         return f.transform_values(keyed, lambda _, each: _rendered(each, kind.valueType))
-    if not isinstance(kind, types.StructType) or len(set(kind.names)) < len(kind.names):
-        return column
+    if isinstance(kind, types.StructType):
+        return _rendered_fields(column, kind)
+    return column
+
+
+def _rendered_fields(column: "Column", kind: "StructType") -> "Column":
+    from pyspark.sql import functions as f
+    from pyspark.sql import types
+
+    # Numbered as columns are, for two may have one name. A struct is cast field by field.
+    numbered = types.StructType(
+        [types.StructField(f"f{number}", each.dataType) for number, each in enumerate(kind.fields)]
+    )
+    apart = column.cast(numbered)
     fields = (
-        _rendered(column.getField(field.name), field.dataType).alias(field.name)
-        for field in kind.fields
+        _rendered(apart.getField(f"f{number}"), each.dataType).alias(each.name)
+        for number, each in enumerate(kind.fields)
     )
     return f.when(column.isNotNull(), f.struct(*fields))
 
