@@ -32,6 +32,7 @@ def facts(**changed: Any) -> Facts:
         (facts(phase=Phase.STOPPING), True, False, "not ready", "is stopping"),
         (facts(registered=False), True, False, "not ready", "not registered"),
         (facts(controller=-1), True, False, "not ready", "controller"),
+        (facts(complaint="a node is broken."), True, False, "not ready", "a node is broken."),
         (facts(failure="the disk is gone"), False, False, "failed", "the disk is gone."),
         (facts(partitions=Partitions(under_min_isr=3)), True, True, "degraded", "in sync: 3."),
         (facts(partitions=Partitions(offline=2)), True, True, "degraded", "here: 2."),

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from tests.cluster.town import Town, in_town, machine
+from tests.cluster.town import SESSION_S, Town, in_town, machine
 
 from barnabas.cluster import layout
+from barnabas.cluster.announcements import Announcement
 from barnabas.model.errors import BarnabasError
 from barnabas.ports.coordination import Create, Delete, Op, SetData
 
@@ -189,6 +190,44 @@ def test_who_takes_office_leaves_alone_what_is_no_partition() -> None:
         await town.settle()
         assert town.failures[1] == []
         assert town.ensemble.get(path) is not None
+
+    in_town(scenario, **SHARED)
+
+
+def test_a_store_that_makes_no_sense_any_more_is_complained_of_until_it_does() -> None:
+    async def scenario(town: Town) -> None:
+        await town.start(0, 1)
+        await town.create("t", [0, 1])
+        await town.settle()
+        path, patience_s = layout.topic_path("t"), 3 * SESSION_S
+        sound = town.ensemble.below("/")[path].data
+        told = Announcement(topics=frozenset({"t"})).operation()
+        town.watchman.sleeps = True
+        await write(town, SetData(path, b"x", -1), told)
+        await asyncio.sleep(patience_s - 1)
+        assert [each.complaint for each in town.brokers.values()] == ["", ""]
+        await asyncio.sleep(2)
+        assert all(path in each.complaint for each in town.brokers.values())
+        assert not any(town.failures.values())
+        await write(town, SetData(path, sound, -1))
+        await town.until(lambda: not any(each.complaint for each in town.brokers.values()))
+        await town.create("u", [1, 0])
+
+    in_town(scenario, **SHARED)
+
+
+def test_a_store_that_is_away_is_complained_of_by_nobody() -> None:
+    async def scenario(town: Town) -> None:
+        await town.start(0, 1)
+        await town.settle()
+        for away in (town.ensemble.lose_quorum, lambda: town.ensemble.cut(machine(1))):
+            away()
+            for _ in range(10):
+                await asyncio.sleep(SESSION_S)
+                assert [each.complaint for each in town.brokers.values()] == ["", ""]
+            town.ensemble.regain_quorum()
+            town.ensemble.heal(machine(1))
+            await town.settle()
 
     in_town(scenario, **SHARED)
 

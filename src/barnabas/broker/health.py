@@ -58,6 +58,8 @@ class Facts:
     registered: bool
     controller: int
     log_dir: str
+    complaint: str = ""
+    """What keeps it from following the cluster, if it has for long."""
     partitions: Partitions = field(default_factory=Partitions)
 
 
@@ -82,6 +84,8 @@ def judge(facts: Facts) -> Verdict:
         reasons.append(f"This broker is {facts.phase.value}.")
     if not facts.registered:
         reasons.append("This broker is not registered, or out of touch with the cluster's store.")
+    if facts.complaint:
+        reasons.append(f"This broker does not follow the cluster any more: {facts.complaint}")
     if facts.controller == NO_CONTROLLER:
         reasons.append("No broker is known to be the controller.")
     is_ready = not reasons
@@ -165,6 +169,7 @@ class Health:
             registered=is_loaded and cluster.in_touch() and self._node_id in cluster.image.brokers,
             controller=controller,
             log_dir=self._replicas.store.root,
+            complaint=cluster.complaint,
             partitions=self._look() if look and is_loaded else Partitions(),
         )
 

@@ -36,6 +36,9 @@ from barnabas.ports.coordination import (
 
 _log = logging.getLogger(__name__)
 
+_SESSIONS_PATIENT: Final = 3
+"""For so many sessions whatever is in the way of following may go away by itself."""
+
 _OWN_REMEMBERED: Final = 1024
 """Commits of our own whose change node we may not have come across yet."""
 
@@ -93,6 +96,9 @@ class Following:
         self._decided_for: Mapping[int, BrokerNode] | None = None
         """The live brokers at the last decision about all partitions."""
         self._complaint = ""
+        self._failing_since: float | None = None
+        """When the first of all turns failed that have failed since one was taken, each although
+        the store has answered."""
         self._again: asyncio.TimerHandle | None = None
         """The next attempt, after one that has failed."""
         self._task: asyncio.Task[None] | None = None
@@ -222,18 +228,34 @@ class Following:
                 async with self._lock:
                     await self._turn()
             except (CoordinationLostError, NotControllerError):
+                self._failing_since = None
                 self._later()
             except (CoordinationError, BarnabasError) as error:
                 self._complain(str(error))
                 self._later()
             else:
-                self._complaint = ""
+                self._complaint, self._failing_since = "", None
 
     def _complain(self, problem: str) -> None:
         """Once, though it is tried again ten times a second."""
         if problem != self._complaint:
             _log.warning("Following the cluster failed and is tried again: %s", problem)
         self._complaint = problem
+        if self._failing_since is None:
+            self._failing_since = asyncio.get_running_loop().time()
+
+    @property
+    def complaint(self) -> str:
+        """What has been in the way of following for long, though the store answers; else nothing.
+
+        It is told, and ends nobody: what is wrong in the store is so for all brokers, and those
+        who lead can go on.
+        """
+        if self._failing_since is None or not self.joined:
+            return ""
+        patience_s = _SESSIONS_PATIENT * self._coordination.session_timeout_s
+        is_long = asyncio.get_running_loop().time() - self._failing_since >= patience_s
+        return self._complaint if is_long else ""
 
     def _stopped(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:

@@ -48,11 +48,7 @@ from barnabas.model.check import BrokenInvariantError
 from barnabas.model.errors import BarnabasError, ErrorCode
 from barnabas.model.stops import Stop
 from barnabas.ports.clock import Clock
-from barnabas.ports.coordination import (
-    Coordination,
-    CoordinationError,
-    CoordinationLostError,
-)
+from barnabas.ports.coordination import Coordination, CoordinationError, CoordinationLostError
 from barnabas.ports.entropy import Entropy
 
 __all__ = ["Cluster", "Listener", "NotControllerError", "RemoteController", "StateChangedError"]
@@ -128,6 +124,11 @@ class Cluster:
     def is_controller(self) -> bool:
         """Whether this broker is the controller, as far as it knows."""
         return self._office.held
+
+    @property
+    def complaint(self) -> str:
+        """What keeps this broker from following the cluster, if it has for long; else nothing."""
+        return self._following.complaint if self._following is not None else ""
 
     @property
     def broker_epoch(self) -> int:
