@@ -51,7 +51,7 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
 
 def ran(broker: Broker, *arguments: str) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [*COMMAND, *arguments, "--master", "local[1]", "--json"],
+        [*COMMAND, *arguments, "-X", "client.id=tests", "--master", "local[1]", "--json"],
         env=environment(broker.bootstrap_servers),
         capture_output=True,
         text=True,
@@ -135,6 +135,7 @@ def said(*arguments: str) -> str:
         (["archive", "t", "d", "--every", "soon"], "'soon' is no time span"),
         (["archive", "t", "d", "--target-size", "big"], "--target-size is 'big'"),
         (["archive", "t", "d", "--codec", "lzma"], "--codec lzma: it is zstd"),
+        (["archive", "t", "d", "-X", "security.protocol=SASL_SSL"], "asks for SASL, which"),
         (["replay", "d", "t", "--from-offset", "7"], "--from-offset 7: write a partition and"),
         (["replay", "d", "t", "--to-offset", "7"], "--to-offset 7: write a partition and"),
         (["replay", "d", "t", "--to-offset", "0:-1"], "--to-offset 0:-1: write a partition and"),

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from barnabas.cli.archive_options import Conf, Master, Servers, settings_of
-from barnabas.cli.client import DEFAULT_BOOTSTRAP
+from barnabas.cli.archive_options import Conf, Master, Properties, Servers, settings_of
+from barnabas.cli.client import DEFAULT_BOOTSTRAP, pairs
 from barnabas.cli.moments import span_ms
 from barnabas.cli.output import note
 
@@ -50,6 +50,7 @@ def archive(
             "--accept-gap", help="Go on without records that are lost, and note which they were."
         ),
     ] = False,
+    properties: Properties = None,
     master: Master = None,
     conf: Conf = None,
     restarts: Annotated[
@@ -87,6 +88,7 @@ def archive(
         target_size=texts.size("--target-size", target_size),
         codec=codec,
         accept_gap=accept_gap,
+        kafka=pairs("-X", properties),
     )
     check(asked)
     job = archive_job(asked, as_json=as_json, master=master, settings=settings_of(conf))

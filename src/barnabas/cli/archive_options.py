@@ -27,6 +27,12 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", "-c", metavar="KEY=VALUE", help="A Spark setting; repeatable."),
 ]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X", metavar="KEY=VALUE", help="A client's setting, by Kafka's name; repeatable."
+    ),
+]
 
 
 def settings_of(pairs: list[str] | None) -> dict[str, str]:

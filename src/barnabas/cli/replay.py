@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
-from barnabas.cli.archive_options import Conf, Master, Servers, settings_of
-from barnabas.cli.client import DEFAULT_BOOTSTRAP
+from barnabas.cli.archive_options import Conf, Master, Properties, Servers, settings_of
+from barnabas.cli.client import DEFAULT_BOOTSTRAP, pairs
 from barnabas.cli.moments import parse_moment
 from barnabas.cli.output import note
 from barnabas.model.errors import BarnabasError
@@ -57,6 +57,7 @@ def replay(
         bool, typer.Option("--again", help="Also when this replay was done before.")
     ] = False,
     servers: Servers = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
     master: Master = None,
     conf: Conf = None,
     restarts: Annotated[
@@ -98,6 +99,7 @@ def replay(
         delivery=cast("Delivery", delivery),
         by_key=by_key,
         again=again,
+        kafka=pairs("-X", properties),
     )
     plan, by_broker = prepare(asked)
     if by_broker:

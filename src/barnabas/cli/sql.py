@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from barnabas.cli.archive_options import Conf, Master, Servers, settings_of
+from barnabas.cli.archive_options import Conf, Master, Properties, Servers, settings_of
 from barnabas.cli.client import DEFAULT_BOOTSTRAP, check_answers
 from barnabas.cli.ending import INTERRUPTED
 from barnabas.cli.output import note
@@ -84,10 +84,7 @@ def sql(
     limit: Annotated[int, typer.Option(min=0, help="Show so many rows; 0: all.")] = 1000,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV, with a line of names.")] = False,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("-X", metavar="KEY=VALUE", help="A client's setting, by Kafka's name."),
-    ] = None,
+    properties: Properties = None,
     master: Master = None,
     conf: Conf = None,
 ) -> None:

@@ -8,8 +8,8 @@ number. A batch that Spark runs again is in already, or is done anew.
 import json
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -70,10 +70,18 @@ class Asked:
     target_size: int = TARGET_SIZE
     codec: str = "zstd"
     accept_gap: bool = False
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """A client's settings, by Kafka's names."""
+
+    def kafka_options(self) -> dict[str, str]:
+        """Of everything that talks to the cluster of the topic."""
+        own = {f"kafka.{key}": value for key, value in self.kafka.items()}
+        return {"kafka.bootstrap.servers": self.servers, **own}
 
     def connection(self) -> Connection:
         """To the cluster of the topic."""
-        return Connection.from_options({"kafka.bootstrap.servers": self.servers})
+        options = self.kafka_options()
+        return Connection.from_options({key.lower(): value for key, value in options.items()})
 
 
 class Progress(NamedTuple):
@@ -182,7 +190,7 @@ class Archiver:
         starts = {str(each): offset for each, offset in self._generation.starts.items()}
         rows = (
             spark.readStream.format("barnabas")
-            .option("kafka.bootstrap.servers", asked.servers)
+            .options(**asked.kafka_options())
             .option("subscribe", asked.topic)
             .option("startingOffsets", json.dumps({asked.topic: starts}))
             .option("kafka.group.id", group_of(self._contents))

@@ -48,7 +48,11 @@ def replay_job(
         "folder": asked.folder,
         "topic": asked.topic,
         "servers": asked.servers,
-        "choices": {"delivery": asked.delivery, "by_key": asked.by_key},
+        "choices": {
+            "delivery": asked.delivery,
+            "by_key": asked.by_key,
+            "kafka": dict(asked.kafka),
+        },
         "plan": plan,
         "as_json": as_json,
     }

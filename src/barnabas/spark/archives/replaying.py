@@ -7,7 +7,7 @@ the other, so nothing is sorted or shuffled, and order holds by itself.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -60,10 +60,18 @@ class Replaying:
     again: bool = False
     """Also when it was done before."""
     chunk_bytes: int = CHUNK_BYTES
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """A client's settings, by Kafka's names."""
+
+    def kafka_options(self) -> dict[str, str]:
+        """Of everything that talks to the cluster of the topic."""
+        own = {f"kafka.{key}": value for key, value in self.kafka.items()}
+        return {"kafka.bootstrap.servers": self.servers, **own}
 
     def connection(self) -> Connection:
         """To the cluster of the topic."""
-        return Connection.from_options({"kafka.bootstrap.servers": self.servers})
+        options = self.kafka_options()
+        return Connection.from_options({key.lower(): value for key, value in options.items()})
 
 
 class Replayed(NamedTuple):
@@ -179,7 +187,7 @@ def _write(spark: "SparkSession", asked: Replaying, plan: Plan) -> None:
         _rows(spark, asked, plan)
         .write.format("barnabas")
         .mode("append")
-        .option("kafka.bootstrap.servers", asked.servers)
+        .options(**asked.kafka_options())
         .option("topic", asked.topic)
         .option("delivery", asked.delivery)
         .option("includeTimestamp", "true")
