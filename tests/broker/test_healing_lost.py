@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
+from itertools import permutations
 
 import pytest
 from tests.broker.trio import NUMBERS, SESSION_S, TOPIC, Trio, play
@@ -16,12 +17,15 @@ from barnabas.sim.files import SimFiles
 from barnabas.sim.loop import SimLoop, run
 
 STATE = PartitionState(1, 0, (1, 2), (1, 2))
+FOLDER = f"data/{TOPIC}-0"
+LOOSE = {"min_insync_replicas": "1"}
 
 
 class Store:
     """The cluster and the replicas of broker 2, which has nothing of any partition."""
 
     node_id = 2
+    has_new_directory = True
 
     def __init__(self, *gone: str) -> None:
         self._gone = gone
@@ -55,10 +59,26 @@ def test_a_topic_that_is_deleted_as_the_broker_starts_keeps_it_from_nothing() ->
     run(main, 0)
 
 
-# --- where nobody else has everything -----------------------------------------------------------
+@pytest.mark.parametrize("topic", [{}, LOOSE], ids=["2 in sync", "1 in sync"])
+@pytest.mark.parametrize("order", list(permutations(NUMBERS)), ids=str)
+def test_a_topic_whose_brokers_die_before_they_have_made_its_folders_begins(
+    order: tuple[int, ...], topic: dict[str, str]
+) -> None:
+    async def scene(trio: Trio) -> None:
+        for number in NUMBERS:
+            await trio.kill(number)
+            trio.disks[number].remove_tree(FOLDER)
+        await asyncio.sleep(2 * SESSION_S)
+        for number in order:
+            await trio.start(number)
+        await trio.until_in_sync(*NUMBERS)
+        await trio.write(3)
+        assert await trio.read_all() == trio.written
 
-FOLDER = f"data/{TOPIC}-0"
-LOOSE = {"min_insync_replicas": "1"}
+    play(scene, topic=topic)
+
+
+# --- where nobody else has everything -----------------------------------------------------------
 
 
 def another_disk(trio: Trio) -> None:

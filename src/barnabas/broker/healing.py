@@ -77,14 +77,22 @@ class Healing:
         for topic, number in await self._replicas.lost(topics):
             state, me = topic.partitions[number], self._cluster.node_id
             counts = me in (*state.isr, *state.eligible)
-            if len(state.replicas) > 1 and (counts or state.leader == NO_LEADER):
+            is_lost = self._had(TopicPartition(topic.name, number))
+            if len(state.replicas) > 1 and (counts or (is_lost and state.leader == NO_LEADER)):
+                loss = Loss.EVERYTHING if is_lost else Loss.ALL_OF_USE
                 try:
-                    after = await self._quarantine(topic, number, Loss.EVERYTHING)
+                    after = await self._quarantine(topic, number, loss)
                 except KafkaError as error:
                     # Nobody follows yet what happens to topics: this one was deleted meanwhile.
                     logger.warning("%s-%d does not count: %s", topic.name, number, error)
                 else:
-                    _tell_lost(topic, number, after or state)
+                    if is_lost or after is not None:
+                        _tell_lost(topic, number, after or state)
+
+    def _had(self, partition: TopicPartition) -> bool:
+        """Whether there was a log here. All brokers may die between the creation of a topic and
+        that of its folders: then nobody has lost anything, and nobody has to be waited for."""
+        return self._cluster.has_new_directory or self._replicas.store.has_noted(partition)
 
     async def settle_opened(self) -> None:
         """After logs were opened, and before this broker takes part: those that turned out to be

@@ -104,6 +104,8 @@ class Cluster:
         self._reading = Reading(coordination, config.node_id, config)
         self._restart = Restart(coordination, self._reading, config.node_id)
         self._stop = Stop.CLEAN
+        self.has_new_directory = False
+        """Whether this broker has kept its logs elsewhere before, and lost them all."""
         self._has_joined = False
         self._membership: Membership | None = None
         self._following: Following | None = None
@@ -238,8 +240,8 @@ class Cluster:
             raise BrokenInvariantError("the cluster has not been started")
         is_shared = self._config.cluster.zookeeper_connect is not None
         await prepare_store(self._coordination, self._entropy, cluster_id, is_shared=is_shared)
-        is_new = await membership.is_new_directory()
-        self._stop = Stop.LOSSY if is_new else stop
+        self.has_new_directory = await membership.is_new_directory()
+        self._stop = Stop.LOSSY if self.has_new_directory else stop
         if self._stop is not Stop.CLEAN:
             await membership.retire()
             await self._restart.carry_out(self._stop)

@@ -103,6 +103,10 @@ class LogStore:
         """Whether the last life stopped in an orderly way."""
         return self.last_stop is Stop.CLEAN
 
+    def has_noted(self, partition: TopicPartition) -> bool:
+        """Whether the checkpoints speak of a log, be it there or not."""
+        return partition in self._checkpointed
+
     def mark_boot(self) -> None:
         """Whatever this directory may have lost so far is found, and everybody knows: from here on
         only another run of the system can have lost more."""
