@@ -1,12 +1,14 @@
-"""What brokers must not say in their logs."""
+"""What brokers, and ZooKeeper's servers, must not say in their logs."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 _ALARMING: Final = re.compile(r"\S+ (ERROR|CRITICAL) ")
 """A line of a broker's log: the time, how serious it is, and what there is to say."""
+_PARTED: Final = "digest mismatch"
+"""A server of ZooKeeper has found that its tree is not that of the others."""
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _HEARD_MAX: Final = 5
 
@@ -60,3 +62,14 @@ def _alarms(text: str) -> Iterator[str]:
             # What is below is indented, up to the error itself.
             error = next((each for each in lines if each and not each[0].isspace()), "")
             yield f"a traceback: {error}"
+
+
+def parted_servers(logs: Iterable[Path]) -> Iterator[str]:
+    """Servers of ZooKeeper that do not know what the others know (ZOOKEEPER-4837): brokers that ask
+    them are told wrong things, and nothing that comes of it says anything about brokers."""
+    for log in sorted(logs):
+        said = log.read_text(errors="replace").splitlines()
+        found = next((line for line in said if _PARTED in line), None)
+        if found is not None:
+            name = log.parent.name
+            yield f"ZooKeeper's own fault, its {name} has parted from the others: {found}"

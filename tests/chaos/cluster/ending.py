@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from tests.chaos import group_asks, talk
+from tests.chaos.cluster.alarms import parted_servers
 from tests.chaos.cluster.crowd import GROUPS, ONCE, PLACES, Crowd
 from tests.chaos.cluster.hosting import BROKERS, Rig
 from tests.chaos.cluster.replicas import differences, set_aside
@@ -178,6 +179,8 @@ class Ending:
         directories = {number: self._rig.data / f"broker-{number}" for number in BROKERS}
         for damaged in set_aside(directories):
             self._complain(damaged)
+        for parted in parted_servers(self._rig.data.glob("zookeeper/*/zookeeper.log")):
+            self._complain(parted)
         for difference in differences(directories, ends, _COMPACTED):
             self._complain(f"{REPLICAS_DIFFER}: {difference}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos import talk
-from tests.chaos.cluster.alarms import LogWatch, alarms
+from tests.chaos.cluster.alarms import LogWatch, alarms, parted_servers
 from tests.chaos.cluster.crowd import PLACES
 from tests.chaos.cluster.ending import not_compared, short_of_the_end
 from tests.chaos.cluster.faults import Kind, faults
@@ -206,6 +206,19 @@ def test_what_a_leader_without_followers_can_not_write_is_no_alarm() -> None:
         assert list(alarms(f"10:00:00 ERROR   __consumer_offsets-1 {each}")) == []
     other = "10:00:00 ERROR   __consumer_offsets-1 could not be written, and is loaded anew: hm"
     assert list(alarms(other)) == [other]
+
+
+def test_a_server_of_zookeeper_that_has_parted_from_the_others_is_named(tmp_path: Path) -> None:
+    said = {
+        1: "INFO  all is well",
+        2: "INFO  one\nERROR DataTree First digest mismatch on txn: 7\n",
+    }
+    for number, text in said.items():
+        (tmp_path / f"server-{number}").mkdir()
+        (tmp_path / f"server-{number}" / "zookeeper.log").write_text(text)
+    (found,) = parted_servers(tmp_path.glob("*/zookeeper.log"))
+    assert "ZooKeeper's own fault, its server-2 has parted" in found
+    assert found.endswith("First digest mismatch on txn: 7")
 
 
 def test_a_full_disk_excuses_that_nothing_can_be_written_but_not_that_something_is_lost(
