@@ -145,7 +145,7 @@ def by_command(kills: int) -> str:
             foreground.end()
     title = (
         f"`barnabas up --brokers 3`, its leader killed {kills} times; it is started again after a "
-        "second, and others may take over then."
+        "second (longer, if it dies again and again), and others may take over then."
     )
     return table(title, times, traffic)
 
