@@ -56,7 +56,11 @@ def memory(pid: int) -> Memory:
     """Resident memory of a process and its living descendants."""
     rss = pss = 0
     for each in tree(pid):
-        for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
+        try:
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # It has ended since it was listed, or ended before and nobody has asked how.
+        for line in lines:
             name, _, rest = line.partition(":")
             if name == "Rss":
                 rss += int(rest.split()[0])

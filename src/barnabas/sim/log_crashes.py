@@ -81,6 +81,9 @@ class Story:
         self.counter = 0
         self.lost = False
         """Whether the life before ended in power loss, not in a mere kill."""
+        self._waiting: list[asyncio.Task[None]] = []
+        """Held for as long as the loop runs: what waits for a sync that a power loss has taken away
+        is held by nobody else, and would be collected unfinished."""
         self.tally = {"lives": 0, "batches": 0, "crashes": 0, "cut": 0, "repeats": 0}
 
     def config(self, number: int) -> TopicConfig:
@@ -127,7 +130,7 @@ class Story:
         ending: str,
         failures: list[str],
     ) -> None:
-        waiting: list[asyncio.Task[None]] = []
+        waiting = self._waiting = []
         for step in range(self.chance.randrange(1, _STEPS_MAX)):
             number = self.chance.randrange(len(partitions))
             partition = partitions[number]
