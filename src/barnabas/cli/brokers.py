@@ -33,6 +33,10 @@ class Broker:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
         self._broker.close()
 
     def speaks(self, api_key: int) -> bool:

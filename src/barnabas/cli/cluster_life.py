@@ -75,7 +75,7 @@ class Life:
     def _hang_up(self) -> None:
         broker, self._broker = self._broker, None
         if broker is not None:
-            broker.__exit__(None, None, None)
+            broker.close()
 
     def _open_session(self, broker: Broker) -> None:
         self._session = broker.ask(FETCH, _fetch(_NO_SESSION, 0)).session_id

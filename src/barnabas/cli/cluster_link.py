@@ -74,7 +74,7 @@ class ClusterLink:
     def close(self) -> None:
         """Hang up everywhere."""
         while self._open:
-            self._open.popitem()[1].__exit__(None, None, None)
+            self._open.popitem()[1].close()
 
     # Whom to ask.
 
@@ -110,7 +110,7 @@ class ClusterLink:
             return ask(broker)
         except BaseException:
             # Also a refusal that is not its fault: a fresh link is cheap, a wrong one is not.
-            self._open.pop(address).__exit__(None, None, None)
+            self._open.pop(address).close()
             raise
 
     # What it says.

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.spark.archives.compaction import MANY, compact, vacuum
+from barnabas.spark.archives.connecting import Connecting
 from barnabas.spark.archives.contents import Contents
 from barnabas.spark.archives.covering import batch_ranges, cover
 from barnabas.spark.archives.generations import Generation, current
@@ -33,7 +34,6 @@ from barnabas.spark.archives.placing import place, staging_folder
 from barnabas.spark.archives.staging import Staging
 from barnabas.spark.archives.troubles import told
 from barnabas.spark.cluster.cluster import Cluster, cluster_of
-from barnabas.spark.cluster.connection import Connection
 from barnabas.spark.errors import DataLostError
 from barnabas.spark.places import Place
 from barnabas.spark.supervisor import keep_running
@@ -56,7 +56,7 @@ _VACUUM_EVERY_S: Final = 600.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Connecting):
     """What shall be archived, where and how."""
 
     topic: str
@@ -72,16 +72,6 @@ class Asked:
     accept_gap: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict)
     """A client's settings, by Kafka's names."""
-
-    def kafka_options(self) -> dict[str, str]:
-        """Of everything that talks to the cluster of the topic."""
-        own = {f"kafka.{key}": value for key, value in self.kafka.items()}
-        return {"kafka.bootstrap.servers": self.servers, **own}
-
-    def connection(self) -> Connection:
-        """To the cluster of the topic."""
-        options = self.kafka_options()
-        return Connection.from_options({key.lower(): value for key, value in options.items()})
 
 
 class Progress(NamedTuple):

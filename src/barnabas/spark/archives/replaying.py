@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.spark.archives.connecting import Connecting
 from barnabas.spark.archives.contents import Contents
 from barnabas.spark.archives.layout import REPLAYS, ArchiveError
 from barnabas.spark.archives.opening import topic_id
@@ -27,7 +28,6 @@ from barnabas.spark.archives.replay_plan import (
     write_plan,
 )
 from barnabas.spark.cluster.cluster import cluster_of
-from barnabas.spark.cluster.connection import Connection
 from barnabas.spark.sink.options import AT_LEAST_ONCE, EXACTLY_ONCE, Delivery
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _ROWS: Final = (
 
 
 @dataclass(frozen=True)
-class Replaying:
+class Replaying(Connecting):
     """What shall be replayed, and where to."""
 
     folder: str
@@ -62,16 +62,6 @@ class Replaying:
     chunk_bytes: int = CHUNK_BYTES
     kafka: Mapping[str, str] = field(default_factory=dict)
     """A client's settings, by Kafka's names."""
-
-    def kafka_options(self) -> dict[str, str]:
-        """Of everything that talks to the cluster of the topic."""
-        own = {f"kafka.{key}": value for key, value in self.kafka.items()}
-        return {"kafka.bootstrap.servers": self.servers, **own}
-
-    def connection(self) -> Connection:
-        """To the cluster of the topic."""
-        options = self.kafka_options()
-        return Connection.from_options({key.lower(): value for key, value in options.items()})
 
 
 class Replayed(NamedTuple):
